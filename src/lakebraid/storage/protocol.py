@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a store must do: bytes under names, nothing more. LEDGER.md's demands are in the docstrings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One listed object: its name relative to the table, its size and when it was last written."""
+
+    name: str
+    size: int
+    modified_ms: int
+
+
+class Storage(Protocol):
+    """Objects below one root. Names are relative, use '/', and can never leave the root.
+
+    Any call may raise StorageError; a call that changes something may raise OutcomeUnknown, and its effect may then
+    come later.
+    """
+
+    @property
+    def url(self) -> str:
+        """The root, as text that `open_storage` takes again; without secrets."""
+
+    def read(self, name: str, size_max: int) -> bytes:
+        """The whole object. ObjectNotFound if absent; CorruptFile if larger than `size_max` (checked before reading)."""
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        """Exactly the bytes [start, start + length) that exist; fewer only at the end of the object."""
+
+    def info(self, name: str) -> ObjectInfo:
+        """Size and time of one object; ObjectNotFound if absent."""
+
+    def list(self, prefix: str = "", *, after: str = "") -> list[ObjectInfo]:
+        """All objects whose name begins with the folder `prefix` (recursively), sorted by name, greater than `after`.
+
+        At least what existed during the whole call; the moments of its parts may differ. A missing folder is empty.
+        """
+
+    def list_folder(self, folder: str = "") -> tuple[list[ObjectInfo], list[str]]:
+        """The objects directly in `folder`, and the names (relative to the root) of its sub-folders; both sorted."""
+
+    def create(self, name: str, data: bytes) -> None:
+        """Makes the object only if absent, whole or not at all, durable when acknowledged. ObjectExists if present."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Writes the object whether or not it exists, whole or not at all. Only for heartbeats and the like."""
+
+    def copy(self, source: str, target: str) -> None:
+        """One request, judged where the data is: makes `target` only if `source` exists at that moment.
+
+        ObjectNotFound if the source is missing; an existing `target` is success (names are never reused).
+        """
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Removes the objects; absent ones are fine."""
+
+    def open_input(self, name: str) -> Any:
+        """A seekable `pyarrow.NativeFile` (or file-like for pyarrow) over the object, for Parquet."""
+
+    def native_path(self, name: str) -> str:
+        """The address under which Spark's own readers find the object (a path or URL)."""
