@@ -91,3 +91,63 @@ EMPTY_COMPLETED_RETRIES: Final = 3
 
 BATCH_ROWS: Final = 65_536
 """Rows of one Arrow batch on the way through a merge: a few MiB, so that memory stays flat."""
+
+TIMELINE_SCHEMA_BYTES_MAX: Final = 1 * MIB
+"""Schema text in the header of a timeline record; Hudi's largest is 5 KiB. Parsed ones are kept, so it is small."""
+
+AVRO_INFLATED_BYTES_MAX: Final = 64 * MIB
+"""A compressed block of a timeline record once inflated; Hudi itself does not compress them."""
+
+HISTORY_ROWS_MAX: Final = 10_000_000
+"""Instants in one Parquet file of the archived timeline; Hudi merges upward ten files at a time."""
+
+HISTORY_DECODED_BYTES_MAX: Final = 4 * GIB
+"""Decoded values of one archived file. A dictionary page can repeat one large value for every row."""
+
+JAVA_RELEASE_BYTES_MAX: Final = 64 * KIB
+"""How much of a Java's `release` file is read; real ones are about 2 KiB."""
+
+JAVA_ANSWER_SECONDS_MAX: Final = 10
+"""How long a Java without a `release` file may take to tell its version."""
+
+DRIVER_MEMORY_BYTES_MAX: Final = 4 * GIB
+"""Heap of the local Spark that `session()` starts; beyond that, garbage collection is the user's to tune."""
+
+DRIVER_MEMORY_BYTES_MIN: Final = 640 * MIB
+"""Spark refuses to start below about 450 MiB."""
+
+STORE_RETRIES_MAX: Final = 6
+"""How often an object store's reads and other repeatable calls are tried again; conditional creates never are."""
+
+STORE_RETRY_SECONDS_MAX: Final = 60
+"""For how long; a request signed minutes ago is refused by most stores."""
+
+BUCKETS_MAX: Final = 100_000_000
+"""Buckets of a partition: a file id has eight digits for the number."""
+
+PREDICATE_VALUES_MAX: Final = 100_000
+"""Values in the IN lists of one `where`; more belong into a join."""
+
+PREDICATE_TERMS_MAX: Final = 500
+"""Conditions of one `where`. Arrow recurses over chains of AND and OR and crashes at some thousands of them."""
+
+KEY_COMBINATIONS_MAX: Final = 1000
+"""Keys that a `where` may pin before looking each of them up costs more than scanning."""
+
+LOG_BLOCKS_MAX: Final = 1_000_000
+"""Blocks and damaged fragments of one log file; Hudi writes one to three. Keeps a file of nothing but magics cheap."""
+
+AVRO_RECORD_BYTES_MAX: Final = 256 * MIB
+"""One encoded row of an Avro block; rows near this size cannot pass Spark either."""
+
+AVRO_CHUNK_BYTES: Final = 1 * GIB
+"""Arrow bytes that one step of decoding an Avro block may need at worst; larger blocks are decoded in steps."""
+
+AVRO_BLOCK_ARROW_BYTES_MAX: Final = 16 * GIB
+"""Arrow bytes that the rows of one Avro block may take in all; null structs take one byte there and many here."""
+
+AVRO_BATCH_ROWS: Final = 8192
+"""Rows that the fast Avro reader makes at a time, at most."""
+
+ORDERING_FIELDS_MAX: Final = 1000
+"""Ordering values of one delete; tables have one or two."""

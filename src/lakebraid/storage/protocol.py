@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,10 @@ class ObjectInfo:
     name: str
     size: int
     modified_ms: int
+
+
+FolderListing: TypeAlias = tuple[list[ObjectInfo], list[str]]
+"""The objects directly in a folder, and the names of its sub-folders."""
 
 
 class Storage(Protocol):
@@ -43,7 +47,7 @@ class Storage(Protocol):
         At least what existed during the whole call; the moments of its parts may differ. A missing folder is empty.
         """
 
-    def list_folder(self, folder: str = "") -> tuple[list[ObjectInfo], list[str]]:
+    def list_folder(self, folder: str = "") -> FolderListing:
         """The objects directly in `folder`, and the names (relative to the root) of its sub-folders; both sorted."""
 
     def create(self, name: str, data: bytes) -> None:
@@ -64,5 +68,7 @@ class Storage(Protocol):
     def open_input(self, name: str) -> Any:
         """A seekable `pyarrow.NativeFile` (or file-like for pyarrow) over the object, for Parquet."""
 
-    def native_path(self, name: str) -> str:
-        """The address under which Spark's own readers find the object (a path or URL)."""
+    def native_path(self, name: str) -> str | None:
+        """What `spark.read.parquet` must be given to read this object, already escaped; None if Spark cannot address
+        it and it must be read through `open_input`.
+        """

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many writers on one Apache Hudi table from PySpark: none waits for another, none loses a row."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lakebraid.errors import (
+    CommitRefused,
+    CommitUnknown,
+    CorruptFile,
+    EnvironmentProblem,
+    InvalidArgument,
+    LakebraidError,
+    NotATable,
+    ObjectExists,
+    ObjectNotFound,
+    OutcomeUnknown,
+    RolledBack,
+    SchemaConflict,
+    SnapshotExpired,
+    StorageError,
+    UnsupportedTable,
+    WriteConflict,
+)
+
+if TYPE_CHECKING:
+    from lakebraid.api.changes import Changes
+    from lakebraid.api.snapshot import Snapshot
+    from lakebraid.api.table import Table
+    from lakebraid.spark.session import session
+
+_HOMES = {
+    "Changes": "lakebraid.api.changes",
+    "Snapshot": "lakebraid.api.snapshot",
+    "Table": "lakebraid.api.table",
+    "session": "lakebraid.spark.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first used: the command line starts at once, and nobody pays for Spark who does not use it.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("lakebraid")
+    raise AttributeError(f"module 'lakebraid' has no attribute {name!r}")
+
+
+__all__ = [
+    "Changes",
+    "CommitRefused",
+    "CommitUnknown",
+    "CorruptFile",
+    "EnvironmentProblem",
+    "InvalidArgument",
+    "LakebraidError",
+    "NotATable",
+    "ObjectExists",
+    "ObjectNotFound",
+    "OutcomeUnknown",
+    "RolledBack",
+    "SchemaConflict",
+    "Snapshot",
+    "SnapshotExpired",
+    "StorageError",
+    "Table",
+    "UnsupportedTable",
+    "WriteConflict",
+    "session",
+]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakebraid.api.local import gather
+from lakebraid.api.planning import Mode, Source, Where, plan_read
+from lakebraid.model.slicing import FileSlice
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.show import Grid, text_bytes
+from lakebraid.table.view import View
+from lakebraid.tasks.count import count_slice
+from lakebraid.tasks.read import read_slice
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Snapshot:
+    """The rows that were visible at one completion time. It does not change; `Table.snapshot()` gives a newer one."""
+
+    def __init__(self, storage: Storage, source: Source, view: View) -> None:
+        self._storage, self._source, self._view = storage, source, view
+
+    @property
+    def completion_time(self) -> str | None:
+        """Everything completed up to this time is in it; None for a table without commits."""
+        return None if self._view.completion_time == "0" else self._view.completion_time
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns at this moment, without Hudi's own."""
+        return self._view.schema
+
+    @property
+    def slices(self) -> list[FileSlice]:
+        """The file slices that a snapshot query reads."""
+        return self._view.slices()
+
+    def to_arrow(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        *,
+        mode: Mode = "snapshot",
+        meta_columns: bool = False,
+    ) -> pa.Table:
+        """The rows as an Arrow table, read in this process."""
+        plan, tasks = plan_read(
+            self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns
+        )
+        return gather(partial(read_slice, self._storage, plan), tasks, plan.output_schema)
+
+    def to_batches(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        *,
+        mode: Mode = "snapshot",
+        meta_columns: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows batch by batch: memory holds the logs of one slice and one batch."""
+        plan, tasks = plan_read(
+            self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns
+        )
+        for task in tasks:
+            for rows in read_slice(self._storage, plan, task):
+                yield from rows.to_batches()
+
+    def to_pandas(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        *,
+        mode: Mode = "snapshot",
+        meta_columns: bool = False,
+    ) -> pd.DataFrame:
+        """The rows as a pandas data frame, read in this process."""
+        rows = self.to_arrow(columns, where, mode=mode, meta_columns=meta_columns)
+        return rows.to_pandas()  # type: ignore[no-any-return]
+
+    def to_spark(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        *,
+        mode: Mode = "snapshot",
+        meta_columns: bool = False,
+        spark: SparkSession | None = None,
+    ) -> DataFrame:
+        """The rows as a lazy Spark data frame. `columns` and `where` decide what is read at all: prefer them."""
+        from lakebraid.spark.reading import read_spark  # noqa: PLC0415  Spark is only loaded when it is used
+
+        plan, tasks = plan_read(
+            self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns
+        )
+        return read_spark(self._storage, plan, tasks, spark)
+
+    def count(self, where: Where | None = None, *, mode: Mode = "snapshot") -> int:
+        """The number of rows; without a filter mostly from file footers and keys."""
+        plan, tasks = plan_read(self._view, self._source, columns=(), where=where, mode=mode)
+        return sum(count_slice(self._storage, plan, task) for task in tasks)
+
+    def __repr__(self) -> str:
+        slices = self._view.slices()
+        return (
+            f"Snapshot of {self._view.config.name!r} as of {self.completion_time or 'its creation'}: "
+            f"{len(slices)} file slices in {len({s.group.partition for s in slices})} partitions, "
+            f"{text_bytes(sum(s.size for s in slices))}\n{self._grid()}"
+        )
+
+    def _repr_html_(self) -> str:
+        return self._grid().html(f"{self._view.config.name} as of {self.completion_time or 'its creation'}")
+
+    def _grid(self) -> Grid:
+        rows: list[tuple[Any, ...]] = []
+        for s in self._view.slices():
+            base = text_bytes(s.base.size) if s.base else "–"
+            logs = text_bytes(sum(log.size for log in s.logs)) if s.logs else ""
+            rows.append((s.group.partition or "(none)", s.group.file_id, s.barrier, base, len(s.logs), logs))
+        return Grid(("partition", "file group", "slice", "base", "logs", "log bytes"), rows, right={3, 4, 5})

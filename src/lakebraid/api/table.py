@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public face of a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakebraid.api.changes import Changes
+from lakebraid.api.planning import Mode, Source, Where
+from lakebraid.api.snapshot import Snapshot
+from lakebraid.clock import Clock, SystemClock
+from lakebraid.errors import InvalidArgument
+from lakebraid.format.times import parse_user_time
+from lakebraid.model.config import TableConfig
+from lakebraid.storage import Storage, open_storage
+from lakebraid.table.listing import TimelineListing, load_listing
+from lakebraid.table.loading import load_config, load_table
+from lakebraid.table.view import build_view, load_view
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+Time = str | int | float | datetime
+"""A moment: an instant's 17 digits, a timezone-aware datetime, RFC 3339 text with an offset, epoch seconds or millis."""
+
+
+class Table:
+    """An Apache Hudi table, made by lakebraid, Hudi or any engine that writes the format.
+
+    Every call looks at the table anew; nothing is cached but where it lies and what its properties say.
+    """
+
+    def __init__(self, storage: Storage, source: Source, config: TableConfig, properties: Mapping[str, str], clock: Clock):
+        self._storage, self._source, self._config, self._clock = storage, source, config, clock
+        self._properties = MappingProxyType(dict(properties))
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> Table:
+        """The table at a path or URL (`s3://`, `gs://`, `az://`, with options for obstore).
+
+        NotATable if there is none; UnsupportedTable, before any data is read, names a feature that cannot be read.
+        """
+        storage = open_storage(path, storage_options)
+        config, properties = load_config(storage)
+        source = Source(storage.url, tuple(sorted((storage_options or {}).items())))
+        return cls(storage, source, config, properties, clock or SystemClock())
+
+    @property
+    def path(self) -> str:
+        """Where the table lies."""
+        return self._storage.url
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """hoodie.properties as they were when the table was opened."""
+        return self._properties
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns now, without Hudi's own."""
+        return self.snapshot().schema
+
+    def snapshot(self, as_of: Time | None = None) -> Snapshot:
+        """The table now, or as of a completion time: exactly what was visible then, also between overlapping writers.
+
+        SnapshotExpired if a clean removed files of that time.
+        """
+        view = load_view(self._storage, self._config, self._clock, self._time("as_of", as_of))
+        return Snapshot(self._storage, self._source, view)
+
+    def to_arrow(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        as_of: Time | None = None,
+        mode: Mode = "snapshot",
+        *,
+        meta_columns: bool = False,
+    ) -> pa.Table:
+        """The rows as an Arrow table, read in this process, without Spark.
+
+        `where` is SQL text (`"id = 'k7' and ts > 5"`) or pyarrow-style tuples. Both arguments prune what is read.
+        """
+        return self.snapshot(as_of).to_arrow(columns, where, mode=mode, meta_columns=meta_columns)
+
+    def to_pandas(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        as_of: Time | None = None,
+        mode: Mode = "snapshot",
+        *,
+        meta_columns: bool = False,
+    ) -> pd.DataFrame:
+        """As `to_arrow`, as a pandas data frame."""
+        return self.snapshot(as_of).to_pandas(columns, where, mode=mode, meta_columns=meta_columns)
+
+    def to_spark(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        as_of: Time | None = None,
+        mode: Mode = "snapshot",
+        *,
+        meta_columns: bool = False,
+        spark: SparkSession | None = None,
+    ) -> DataFrame:
+        """The rows as a lazy Spark data frame, of the moment of this call.
+
+        Give `columns` and `where` here rather than to the result: Spark does not push them into Python code.
+        """
+        snapshot = self.snapshot(as_of)
+        return snapshot.to_spark(columns, where, mode=mode, meta_columns=meta_columns, spark=spark)
+
+    def count(self, where: Where | None = None, as_of: Time | None = None) -> int:
+        """The number of rows, without Spark."""
+        return self.snapshot(as_of).count(where)
+
+    def changes(self, after: Time | None = None, until: Time | None = None, *, images: bool = False) -> Changes:
+        """What changed in (after, until] by completion time; None means from the beginning, and until now.
+
+        Start again from `.next_position`: a writer that started early and finished late is delivered exactly once.
+        """
+        loaded = load_table(self._storage, self._config, self._clock)
+        start, end = self._time("after", after), self._time("until", until)
+        if start is not None and end is not None and start > end:
+            raise InvalidArgument(f"changes(after={start}, until={end}) is empty: `until` lies before `after`.")
+        newer = build_view(self._storage, self._config, self._clock, loaded, end)
+        older = None
+        if start is not None:
+            older = build_view(self._storage, self._config, self._clock, loaded, start)
+        return Changes(self._storage, self._source, older, newer, images=images)
+
+    def timeline(self, *, archived: bool = False) -> TimelineListing:
+        """All instants with their times, action, state, rows and files; prints well, and shows itself in a notebook."""
+        return load_listing(self._storage, self._config, self._clock, archived=archived)
+
+    def _time(self, name: str, value: Time | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            return parse_user_time(value, self._config.zone)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{name}: {error.message}", **error.facts) from None
+
+    def __repr__(self) -> str:
+        config = self._config
+        facts: list[tuple[str, Any]] = [
+            ("path", self.path),
+            ("type", f"{config.table_type.replace('_', ' ').lower()}, version {config.version}"),
+            ("record key", ", ".join(config.record_keys) or "(none)"),
+            ("partitioned by", ", ".join(config.partition_fields) or "(not partitioned)"),
+            ("ordered by", f"{', '.join(config.ordering_fields) or '–'} ({config.merge_mode.lower().replace('_', ' ')})"),
+        ]
+        if config.buckets is not None:
+            facts.append(("buckets", config.buckets))
+        width = max(len(name) for name, _ in facts)
+        lines = [f"  {name:<{width}}  {value}" for name, value in facts]
+        return "\n".join([f"Table {config.name!r}", *lines])

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `lakebraid`: finds the subcommand, and turns what goes wrong into a message and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from lakebraid.errors import InvalidArgument, LakebraidError
+
+# name: (module:command, what `lakebraid --help` says). The text stands here and not only at the command so that help
+# imports no command, and with it no pyarrow and no pyspark; a test holds the two equal.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "doctor": ("lakebraid.cli.doctor:doctor", "Look at what lakebraid needs on this machine, and say what is missing."),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code: 0, 1 for failure, 2 for misuse, 130 for Ctrl-C."""
+    frame = Frame()
+    try:
+        code = lakebraid.main(args=arguments, prog_name="lakebraid", standalone_mode=False, obj=frame)
+        sys.stdout.flush()  # While a broken pipe can still be told from a failure.
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has enough (click sees to what it prints itself). Python's flush at exit must not
+        # complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except LakebraidError as error:
+        if frame.debug:
+            raise
+        click.echo(f"error: {error}", err=True)
+        return 2 if isinstance(error, InvalidArgument) else 1
+    return code if isinstance(code, int) else 0
+
+
+@dataclass(slots=True)
+class Frame:
+    """What the options before the subcommand said; click hands it on as `ctx.obj`."""
+
+    debug: bool = False
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lakebraid", prog_name="lakebraid", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_obj
+def lakebraid(frame: Frame, *, debug: bool) -> None:
+    """Many writers on one Apache Hudi table."""
+    frame.debug = debug
+
+
+if __name__ == "__main__":
+    sys.exit(main())

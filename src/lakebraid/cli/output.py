@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the commands print: aligned columns, sizes for people, colour only where a person looks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from lakebraid.limits import GIB, KIB, MIB
+
+
+def wants_colour() -> bool:
+    """Whether stdout is a terminal whose user has not asked for plain text (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
+    """The text in a colour, or unchanged where colour is not wanted."""
+    return click.style(text, fg=colour, bold=bold or None, dim=dim or None) if wants_colour() else text
+
+
+def columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
+    """One line per row, the cells of a column starting at the same place.
+
+    >>> columns([("pyspark", "4.3.0", "OK"), ("java", "17", "OK")])
+    ['pyspark  4.3.0  OK', 'java     17     OK']
+    """
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    return [
+        (" " * gap).join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _width(cell: str) -> int:
+    return len(click.unstyle(cell))
+
+
+def size_text(size: int) -> str:
+    """A number of bytes as people read it.
+
+    >>> size_text(1536), size_text(4 * 1024**3), size_text(7)
+    ('1.5 KiB', '4.0 GiB', '7 bytes')
+    """
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size} bytes"
+
+
+def short_path(path: Path) -> str:
+    """The path with the user's home folder as ~."""
+    try:
+        return str(Path("~") / path.relative_to(Path.home()))
+    except (ValueError, RuntimeError):
+        return str(path)

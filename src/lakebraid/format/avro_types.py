@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Avro schema text and Arrow schemas: the one place that decides which Arrow type a column of a Hudi table has.
+
+    boolean int long float double   bool int32 int64 float double
+    string, enum, uuid              string
+    bytes, fixed                    binary
+    decimal (bytes or fixed)        decimal128
+    date                            date32
+    time-millis, time-micros        time64[us]
+    timestamp-millis, -micros       timestamp[us, UTC]
+    local-timestamp-millis, -micros timestamp[us]
+    array, map, record              list<element>, map<key, value>, struct
+
+A union of null and one type, in either order, is that type, nullable. Logical types that Avro does not know, or that do
+not fit their base type, are ignored, as the Avro specification asks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakebraid import limits
+from lakebraid.errors import InvalidArgument, LakebraidError, UnsupportedTable
+from lakebraid.format.damage import damaged
+
+_JSON_DEPTH_MAX: Final = 8 * limits.SCHEMA_DEPTH_MAX
+"""Brackets inside brackets. One level of a schema takes up to four, written plainly."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroType:
+    """One type of a schema, with all that decoding its values needs."""
+
+    arrow: pa.DataType
+    """What the rows are given as."""
+    stored: pa.DataType
+    """The same in the units of the bytes: milliseconds stay milliseconds."""
+    plain: Any
+    """Avro JSON for the same bytes, with unique names, no references, defaults or foreign properties."""
+    bytes_min: int
+    """The fewest bytes of an encoded value."""
+    slot_bytes: int
+    """What one slot takes in Arrow, absent or present, without what lists and texts add."""
+    spread: float = 0.0
+    """Arrow bytes that lists and maps inside may need at worst for each encoded byte."""
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    """A schema of rows: its text, as Arrow, as Arrow in the units of the bytes, and as a type."""
+
+    text: str
+    arrow: pa.Schema
+    stored: pa.Schema
+    type: AvroType
+
+
+class _Problem(Exception):  # noqa: N818 - never leaves this module
+    def __init__(self, reason: str, *, unsupported: bool = False) -> None:
+        super().__init__(reason)
+        self.unsupported = unsupported
+
+
+def parse_avro_schema(text: str, where: str) -> pa.Schema:
+    """The Arrow schema of an Avro record schema; CorruptFile or UnsupportedTable if there is none."""
+    return read_avro_schema(text, where).arrow
+
+
+def read_avro_schema(text: str, where: str) -> AvroSchema:
+    """An Avro record schema, understood and checked against all limits."""
+    try:
+        return _read(text)
+    except _Problem as problem:
+        raise _error(where, problem) from None
+
+
+def _error(where: str, problem: _Problem) -> LakebraidError:
+    if problem.unsupported:
+        return UnsupportedTable(
+            f"The Avro schema in {where} cannot be used: {problem}. Nothing was read or changed."
+            " Rewrite the table without that column, or read it with Apache Hudi.",
+            path=where,
+        )
+    return damaged(f"The Avro schema in {where}", str(problem))
+
+
+@lru_cache(maxsize=16)  # the log files of a table share a schema or two
+def _read(text: str) -> AvroSchema:
+    top = _Resolver().resolve(_load(text), "", 0)
+    if not pa.types.is_struct(top.arrow) or top.nullable:
+        raise _Problem("it does not describe a record")
+    return AvroSchema(text, pa.schema(list(top.arrow)), pa.schema(list(top.stored)), top)
+
+
+def _load(text: str) -> Any:
+    if len(text) > limits.SCHEMA_BYTES_MAX:
+        raise _Problem(f"it has {len(text):,} characters; {limits.SCHEMA_BYTES_MAX:,} are the limit")
+    # The JSON parser recurses, so the nesting is counted before it runs.
+    outside_of_strings = "".join(re.sub(r"\\.", "", text, flags=re.DOTALL).split('"')[::2])
+    depth = 0
+    for bracket in re.finditer(r"[\[\]{}]", outside_of_strings):
+        depth += 1 if bracket.group() in "[{" else -1
+        if depth > _JSON_DEPTH_MAX:
+            raise _too_deep()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise _Problem("it is not JSON") from None
+
+
+def _too_deep() -> _Problem:
+    return _Problem(f"it is nested deeper than {limits.SCHEMA_DEPTH_MAX} levels")
+
+
+def _leaf(arrow: pa.DataType, plain: Any, bytes_min: int, slot_bytes: int, stored: pa.DataType = None) -> AvroType:
+    return AvroType(arrow, arrow if stored is None else stored, plain, bytes_min, slot_bytes + 1)
+
+
+def _logical(base: str, name: str, arrow: pa.DataType, stored: pa.DataType) -> AvroType:
+    return _leaf(arrow, {"type": base, "logicalType": name}, 1, 4 if base == "int" else 8, stored)
+
+
+_MICROS, _MILLIS = pa.timestamp("us"), pa.timestamp("ms")
+_MICROS_UTC, _MILLIS_UTC = pa.timestamp("us", tz="UTC"), pa.timestamp("ms", tz="UTC")
+
+_PRIMITIVES: Final = {
+    "null": replace(_leaf(pa.null(), "null", 0, 0), nullable=True),
+    "boolean": _leaf(pa.bool_(), "boolean", 1, 1),
+    "int": _leaf(pa.int32(), "int", 1, 4),
+    "long": _leaf(pa.int64(), "long", 1, 8),
+    "float": _leaf(pa.float32(), "float", 4, 4),
+    "double": _leaf(pa.float64(), "double", 8, 8),
+    "bytes": _leaf(pa.binary(), "bytes", 1, 4),
+    "string": _leaf(pa.string(), "string", 1, 4),
+}
+
+_LOGICAL_TYPES: Final = {
+    ("int", "date"): _logical("int", "date", pa.date32(), pa.date32()),
+    ("int", "time-millis"): _logical("int", "time-millis", pa.time64("us"), pa.time32("ms")),
+    ("long", "time-micros"): _logical("long", "time-micros", pa.time64("us"), pa.time64("us")),
+    ("long", "timestamp-millis"): _logical("long", "timestamp-millis", _MICROS_UTC, _MILLIS_UTC),
+    ("long", "timestamp-micros"): _logical("long", "timestamp-micros", _MICROS_UTC, _MICROS_UTC),
+    ("long", "local-timestamp-millis"): _logical("long", "local-timestamp-millis", _MICROS, _MILLIS),
+    ("long", "local-timestamp-micros"): _logical("long", "local-timestamp-micros", _MICROS, _MICROS),
+}
+
+
+class _Resolver:
+    """Walks one schema: resolves names, counts fields and levels."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[dict[str, Any], str]] = {}
+        self._open: set[str] = set()
+        self._count = 0
+
+    def resolve(self, schema: Any, namespace: str, depth: int) -> AvroType:
+        self._count += 1
+        if self._count > limits.SCHEMA_FIELDS_MAX:
+            raise _Problem(f"it has more than {limits.SCHEMA_FIELDS_MAX:,} fields, references written out")
+        if depth > limits.SCHEMA_DEPTH_MAX:
+            raise _too_deep()
+        match schema:
+            case str():
+                return self._reference(schema, namespace, depth)
+            case list():
+                return self._union(schema, namespace, depth)
+            case {"type": "array", "items": items}:
+                return self._array(items, namespace, depth)
+            case {"type": "map", "values": values}:
+                return self._map(values, namespace, depth)
+            case {"type": "record" | "error" | "enum" | "fixed", "name": str()}:
+                return self._definition(schema, namespace, depth)
+            case {"type": str(name)} if name in _PRIMITIVES:
+                return _primitive(name, schema)
+            case {"type": (str() | list() | dict()) as inner} if inner not in (
+                "array",
+                "map",
+                "record",
+                "enum",
+                "fixed",
+            ):
+                return self.resolve(inner, namespace, depth)
+        raise _Problem(f"it has {str(schema)[:60]!r} in the place of a type")
+
+    def _reference(self, name: str, namespace: str, depth: int) -> AvroType:
+        if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        known = next((n for n in (_full_name(name, namespace), name) if n in self._named), None)
+        if known is None:
+            raise _Problem(f"it refers to {name[:60]!r}, which it does not define")
+        return self._named_type(known, depth)
+
+    def _definition(self, schema: dict[str, Any], namespace: str, depth: int) -> AvroType:
+        space = schema.get("namespace", namespace)
+        name = _full_name(schema["name"], space if isinstance(space, str) else namespace)
+        # A second definition of a name holds from its place on. Avro forbids it, some writers do it.
+        self._named[name] = (schema, name.rpartition(".")[0])
+        return self._named_type(name, depth)
+
+    def _named_type(self, name: str, depth: int) -> AvroType:
+        schema, namespace = self._named[name]
+        match schema:
+            case {"type": "enum", "symbols": list(symbols)} if symbols and all(isinstance(s, str) for s in symbols):
+                return _leaf(pa.string(), {"type": "enum", "name": f"n{self._count}", "symbols": symbols}, 1, 4)
+            case {"type": "fixed", "size": int(size)} if 0 <= size <= limits.AVRO_RECORD_BYTES_MAX:
+                return _fixed(schema, size, f"n{self._count}")
+            case {"type": "record" | "error", "fields": list(fields)}:
+                return self._record(name, fields, namespace, depth)
+        raise _Problem(f"the type {name[:60]!r} is incomplete")
+
+    def _record(self, name: str, fields: list[Any], namespace: str, depth: int) -> AvroType:
+        if name in self._open:
+            raise _Problem(f"the type {name[:60]!r} contains itself, which has no columns", unsupported=True)
+        self._open.add(name)
+        unique = f"n{self._count}"
+        parts: dict[str, AvroType] = {}
+        for field in fields:
+            match field:
+                case {"name": str(field_name), "type": kind} if _is_text(field_name) and field_name not in parts:
+                    parts[field_name] = self.resolve(kind, namespace, depth + 1)
+                case _:
+                    raise _Problem(f"the record {name[:60]!r} has a field without a type, without a name or twice")
+        self._open.discard(name)
+        return AvroType(
+            pa.struct([pa.field(n, part.arrow, part.nullable) for n, part in parts.items()]),
+            pa.struct([pa.field(n, part.stored, part.nullable) for n, part in parts.items()]),
+            {"type": "record", "name": unique, "fields": [{"name": n, "type": p.plain} for n, p in parts.items()]},
+            sum(part.bytes_min for part in parts.values()),
+            1 + sum(part.slot_bytes for part in parts.values()),
+            max((part.spread for part in parts.values()), default=0.0),
+        )
+
+    def _array(self, items: Any, namespace: str, depth: int) -> AvroType:
+        item = self.resolve(items, namespace, depth + 1)
+        if item.bytes_min == 0:
+            raise _Problem("it has a list whose elements take no bytes, so that any number of them fits")
+        return AvroType(
+            pa.list_(pa.field("element", item.arrow, item.nullable)),
+            pa.list_(pa.field("element", item.stored, item.nullable)),
+            {"type": "array", "items": item.plain},
+            1,
+            5,
+            item.slot_bytes / item.bytes_min + item.spread,
+        )
+
+    def _map(self, values: Any, namespace: str, depth: int) -> AvroType:
+        value = self.resolve(values, namespace, depth + 1)
+        return AvroType(
+            pa.map_(pa.string(), pa.field("value", value.arrow, value.nullable)),
+            pa.map_(pa.string(), pa.field("value", value.stored, value.nullable)),
+            {"type": "map", "values": value.plain},
+            1,
+            5,
+            (5 + value.slot_bytes) / (1 + value.bytes_min) + value.spread,
+        )
+
+    def _union(self, branches: list[Any], namespace: str, depth: int) -> AvroType:
+        types = [self.resolve(branch, namespace, depth) for branch in branches if not isinstance(branch, list)]
+        real = [part for part in types if part.plain != "null"]
+        if len(types) != len(branches) or not types or len(types) - len(real) > 1:
+            raise _Problem("it has a union that Avro does not allow")
+        if len(real) > 1:
+            raise _Problem("it has a column that may hold several types (a union)", unsupported=True)
+        chosen = real[0] if real else types[0]
+        return replace(chosen, plain=[part.plain for part in types], bytes_min=1, nullable=len(real) < len(types))
+
+
+def _primitive(name: str, schema: dict[str, Any]) -> AvroType:
+    logical = schema.get("logicalType")
+    if name == "bytes" and logical == "decimal":
+        return _decimal(schema, {"type": "bytes"}, 1) or _PRIMITIVES[name]
+    if isinstance(logical, str):
+        return _LOGICAL_TYPES.get((name, logical), _PRIMITIVES[name])
+    return _PRIMITIVES[name]
+
+
+def _fixed(schema: dict[str, Any], size: int, name: str) -> AvroType:
+    plain = {"type": "fixed", "name": name, "size": size}
+    decimal = _decimal(schema, plain, size) if schema.get("logicalType") == "decimal" and size else None
+    return decimal or _leaf(pa.binary(), plain, size, 4 + size)
+
+
+def _decimal(schema: dict[str, Any], plain: dict[str, Any], bytes_min: int) -> AvroType | None:
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
+        return None
+    if precision > 38:
+        raise _Problem(f"it has a decimal of {precision} digits; 38 are the limit of Spark", unsupported=True)
+    meaning = {"logicalType": "decimal", "precision": precision, "scale": scale}
+    return _leaf(pa.decimal128(precision, scale), plain | meaning, bytes_min, 16)
+
+
+def _full_name(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def format_avro_schema(schema: pa.Schema, name: str, namespace: str) -> str:
+    """The Avro schema text of a table: every field may be null and is so by default, as Hudi writes it.
+
+    Nested records and decimals are named by their path, so that no two types of a table share a name.
+    """
+    text = json.dumps(_record_json(schema, name, namespace), separators=(",", ":"), ensure_ascii=False)
+    if len(text) > limits.SCHEMA_BYTES_MAX:
+        raise InvalidArgument(f"The schema of {name} takes {len(text):,} characters, more than readers accept.")
+    return text
+
+
+def _record_json(fields: Iterable[pa.Field], name: str, namespace: str) -> dict[str, Any]:
+    inner = f"{namespace}.{name}" if namespace else name
+    listed = [
+        {"name": _avro_name(f.name), "type": ["null", _type_json(f.type, f.name, inner)], "default": None}
+        for f in fields
+    ]
+    return {"type": "record", "name": _avro_name(name), "namespace": namespace, "fields": listed}
+
+
+def _type_json(kind: pa.DataType, name: str, namespace: str) -> Any:
+    if pa.types.is_struct(kind):
+        return _record_json(kind, name, namespace)
+    if pa.types.is_map(kind):
+        return {"type": "map", "values": _member_json(kind.item_field, name, namespace)}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return {"type": "array", "items": _member_json(kind.value_field, name, namespace)}
+    if pa.types.is_dictionary(kind):
+        return _type_json(kind.value_type, name, namespace)
+    if pa.types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= 38:
+        size = next(size for size in range(1, 17) if 10**kind.precision <= 1 << (8 * size - 1))
+        fixed = {"type": "fixed", "name": "fixed", "namespace": f"{namespace}.{name}", "size": size}
+        return fixed | {"logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    return _leaf_json(kind, name)
+
+
+def _member_json(field: pa.Field, name: str, namespace: str) -> Any:
+    inner = _type_json(field.type, name, namespace)
+    return ["null", inner] if field.nullable else inner
+
+
+def _leaf_json(kind: pa.DataType, name: str) -> Any:
+    is_ = pa.types
+    if is_.is_timestamp(kind):
+        return {"type": "long", "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros"}
+    if is_.is_date(kind):
+        return {"type": "int", "logicalType": "date"}
+    if is_.is_time(kind):
+        return {"type": "long", "logicalType": "time-micros"}
+    if is_.is_integer(kind) and kind != pa.uint64():
+        return "int" if kind.bit_width < 32 or kind == pa.int32() else "long"
+    for found, text in (
+        (is_.is_boolean(kind), "boolean"),
+        (is_.is_float64(kind), "double"),
+        (is_.is_float32(kind), "float"),
+        (is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind), "string"),
+        (is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_binary_view(kind), "bytes"),
+        (is_.is_fixed_size_binary(kind), "bytes"),
+    ):
+        if found:
+            return text
+    raise InvalidArgument(f"Column {name!r} has the type {kind}, which a Hudi table cannot hold. Cast it first.")
+
+
+def _avro_name(name: str) -> str:
+    """The name, if Java's Avro takes it: letters of any script, digits and underscores, no digit first."""
+    if re.fullmatch(r"[^\W\d]\w*", name):
+        return name
+    raise InvalidArgument(f"{name!r} cannot be the name of a column or table: use letters, digits and underscores.")

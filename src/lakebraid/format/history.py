@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The archived timeline: Parquet files of finished instants, and the manifest that says which of them count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakebraid.errors import InvalidArgument
+from lakebraid.format.damage import damaged
+from lakebraid.format.names import parse_history_file
+from lakebraid.format.times import is_instant_time
+from lakebraid.limits import (
+    HISTORY_DECODED_BYTES_MAX,
+    HISTORY_FILE_BYTES_MAX,
+    HISTORY_MANIFEST_BYTES_MAX,
+    HISTORY_ROWS_MAX,
+    PARQUET_EXPANSION_MAX,
+    PARQUET_FOOTER_BYTES_MAX,
+    PARQUET_ROW_GROUP_BYTES_MAX,
+)
+
+_TIMES: Final = ["instantTime", "completionTime", "action"]
+_CONTENTS: Final = ["metadata", "plan"]
+_BATCH_ROWS: Final = 256  # small, because a row may hold a whole commit
+_FLAT_BYTES: Final = 1 << 20  # below this nothing expands far enough to matter
+
+_SCHEMA: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in _TIMES),
+        *(pa.field(name, pa.binary()) for name in _CONTENTS),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """One archived file that a manifest names."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedInstant:
+    """One finished instant: its completed file as `metadata`, its requested file as `plan`, if they were asked for.
+
+    `action` is that of the completed file, so a compaction is a "commit".
+    """
+
+    request_time: str
+    completion_time: str | None
+    action: str
+    metadata: bytes | None = None
+    plan: bytes | None = None
+
+
+def choose_manifest(version_text: bytes | None, manifest_numbers: Iterable[int]) -> int | None:
+    """Which manifest counts, from `_version_` and the listed manifests; None if there is no history.
+
+    Hudi deletes and re-creates `_version_`, so it may be missing or empty: then the greatest number counts. A number
+    beyond the listed ones is newer than the listing. One below them that is listed no longer was cleaned away.
+
+    >>> choose_manifest(b"4", [3, 4, 5]), choose_manifest(None, [3, 4]), choose_manifest(b"2", [3, 4])
+    (4, 4, 4)
+    """
+    numbers = set(manifest_numbers)
+    text = (version_text or b"").strip()
+    if text.isdigit() and len(text) < 10:
+        version = int(text)
+        if version in numbers or version > max(numbers, default=-1):
+            return version
+    return max(numbers, default=None)
+
+
+def parse_manifest(data: bytes, where: str) -> tuple[HistoryFile, ...]:
+    """The archived files that count, in the manifest's order."""
+    if len(data) > HISTORY_MANIFEST_BYTES_MAX:
+        raise damaged(where, f"a manifest of {len(data):,} bytes is larger than {HISTORY_MANIFEST_BYTES_MAX:,}")
+    try:
+        manifest = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise damaged(where, f"it is not JSON ({type(error).__name__})") from None
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, list):
+        raise damaged(where, "it has no list of files")
+    return tuple(_history_file(entry, where) for entry in files)
+
+
+def _history_file(entry: Any, where: str) -> HistoryFile:
+    match entry:
+        case {"fileName": str(name), "fileLen": int(size)} if parse_history_file(name) is not None:
+            if 0 <= size <= HISTORY_FILE_BYTES_MAX:
+                return HistoryFile(name, size)
+    raise damaged(where, "it has an entry that is not the name and size of an archived file")
+
+
+def format_manifest(files: Iterable[HistoryFile]) -> bytes:
+    """The bytes of a manifest."""
+    entries = tuple(files)
+    data = json.dumps({"files": [{"fileName": entry.name, "fileLen": entry.size} for entry in entries]}).encode()
+    if parse_manifest(data, "the new manifest") != entries:
+        raise InvalidArgument("This manifest would not be read back as it is. Nothing was written.")
+    return data
+
+
+def read_history(
+    source: Any, where: str, *, with_metadata: bool = False, actions: Collection[str] | None = None
+) -> list[ArchivedInstant]:
+    """The instants of one archived file, given as bytes or as a file for pyarrow.
+
+    `with_metadata` also reads the contents, many times the size of the rest; `actions` keeps only some. A storage
+    error raised by a file passes through; everything the bytes themselves are to blame for is CorruptFile.
+    """
+    columns = [*_TIMES, *_CONTENTS] if with_metadata else _TIMES
+    instants: list[ArchivedInstant] = []
+    decoded_bytes = 0
+    try:
+        for batch in _batches(pa.BufferReader(source) if isinstance(source, bytes) else source, columns, where):
+            decoded_bytes += sum(_plain_bytes(column) for column in batch.columns)
+            if decoded_bytes > HISTORY_DECODED_BYTES_MAX:
+                raise damaged(where, f"it unfolds to more than {HISTORY_DECODED_BYTES_MAX:,} bytes")
+            instants += _instants(batch, where, actions)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        # Arrow reports damage as OSError without a number; one with a number came from the file below.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise damaged(where, f"it is not the Parquet file it should be ({str(error)[:120]})") from None
+    return instants
+
+
+def _batches(source: Any, columns: list[str], where: str) -> Iterator[Any]:
+    parquet = pq.ParquetFile(
+        source,
+        read_dictionary=columns,  # a value repeated a million times stays one value until it was counted
+        pre_buffer=False,
+        thrift_string_size_limit=PARQUET_FOOTER_BYTES_MAX,
+        thrift_container_size_limit=HISTORY_ROWS_MAX,
+    )
+    _check_footer(parquet, columns, where)
+    for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+        yield batch.select(columns)
+
+
+def _check_footer(parquet: Any, columns: list[str], where: str) -> None:
+    """Holds what the file announces against the limits before anything is decoded."""
+    metadata = parquet.metadata
+    if metadata.num_rows > HISTORY_ROWS_MAX:
+        raise damaged(where, f"it announces {metadata.num_rows:,} instants; {HISTORY_ROWS_MAX:,} are the limit")
+    schema = parquet.schema_arrow
+    for name in columns:
+        wanted = pa.dictionary(pa.int32(), _SCHEMA.field(name).type)
+        if [schema.field(index).type for index in schema.get_all_field_indices(name)] != [wanted]:
+            raise damaged(where, f"its column {name} is missing or of the wrong type")
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        chunks = [group.column(index) for index in range(group.num_columns)]
+        plain = sum(chunk.total_uncompressed_size for chunk in chunks)
+        stored = sum(chunk.total_compressed_size for chunk in chunks)
+        if any(chunk.total_uncompressed_size < 0 or chunk.total_compressed_size < 0 for chunk in chunks):
+            raise damaged(where, "it announces a negative size")
+        if plain > min(PARQUET_ROW_GROUP_BYTES_MAX, max(_FLAT_BYTES, stored * PARQUET_EXPANSION_MAX)):
+            raise damaged(where, f"{stored:,} bytes of it are said to unfold to {plain:,}")
+
+
+def _plain_bytes(column: Any) -> int:
+    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+    return pc.sum(lengths.cast(pa.int64())).as_py() or 0
+
+
+def _instants(batch: Any, where: str, actions: Collection[str] | None) -> Iterator[ArchivedInstant]:
+    if actions is not None:
+        batch = batch.filter(pc.is_in(batch["action"].dictionary_decode(), pa.array(sorted(actions), pa.string())))
+    contents = (name if name in batch.schema.names else None for name in _CONTENTS)
+    rows = zip(*(_values(batch, name) for name in (*_TIMES, *contents)), strict=True)
+    for request_time, completion_time, action, metadata, plan in rows:
+        if request_time is None or not is_instant_time(request_time) or action is None:
+            raise damaged(where, f"it has an instant without a time or an action: {str(request_time)[:40]!r}")
+        if completion_time is not None and not is_instant_time(completion_time):
+            raise damaged(where, f"instant {request_time} has the completion time {completion_time[:40]!r}")
+        yield ArchivedInstant(request_time, completion_time, action, metadata, plan)
+
+
+def _values(batch: Any, name: str | None) -> list[Any]:
+    return [None] * batch.num_rows if name is None else list(batch[name].to_pylist())
+
+
+def write_history(instants: Iterable[ArchivedInstant]) -> bytes:
+    """The bytes of an archived file with those instants, in the order of their request times."""
+    ordered = sorted(instants, key=lambda instant: (instant.request_time, instant.action))
+    columns: dict[str, list[Any]] = {
+        "instantTime": [instant.request_time for instant in ordered],
+        "completionTime": [instant.completion_time for instant in ordered],
+        "action": [instant.action for instant in ordered],
+        "metadata": [instant.metadata for instant in ordered],
+        "plan": [instant.plan for instant in ordered],
+        "version": [1] * len(ordered),
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns, schema=_SCHEMA), sink, compression="gzip", store_schema=False)
+    data: bytes = sink.getvalue().to_pybytes()
+    if read_history(data, "the new archived file", with_metadata=True) != ordered:
+        raise InvalidArgument("These instants would not be read back as they are. Nothing was written.")
+    return data

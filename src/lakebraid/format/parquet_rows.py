@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet files that nobody vouches for: the content of Parquet data blocks, and the guard for every base file.
+
+A footer of a few bytes can announce terabytes. All that it announces is held against the bytes that are there before
+a page is decoded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakebraid import limits
+from lakebraid.errors import InvalidArgument
+from lakebraid.format.damage import damaged
+
+_MAGIC: Final = b"PAR1"
+_ENDS_BYTES: Final = 12
+"""The magic at both ends and the length of the footer."""
+_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
+
+
+def read_parquet_block(content: bytes | memoryview, columns: list[str] | None, where: str) -> pa.Table:
+    """The rows of a Parquet data block; of `columns`, those that it has, in their order in the block."""
+    _check_ends(memoryview(content), where)
+    file = _open(pa.BufferReader(pa.py_buffer(content)), len(content), where)
+    wanted = [name for name in file.schema_arrow.names if columns is None or name in columns]
+    batches, total = [], 0
+    try:
+        for batch in file.iter_batches(limits.BATCH_ROWS, columns=wanted, use_threads=False):
+            batches.append(batch)
+            total += batch.nbytes
+            if total > limits.PARQUET_ROW_GROUP_BYTES_MAX:
+                raise damaged(where, f"its rows take more than {limits.PARQUET_ROW_GROUP_BYTES_MAX:,} bytes")
+        if not wanted:
+            return pa.table({"rows": pa.nulls(file.metadata.num_rows)}).select([])
+        return _plain(pa.Table.from_batches(batches, pa.schema([file.schema_arrow.field(name) for name in wanted])))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise damaged(where, f"its rows do not decode ({error!s:.120})") from None
+
+
+def read_parquet_schema(source: Any, size: int, where: str) -> pa.Schema:
+    """The columns of a Parquet file of `size` bytes, as reading it gives them."""
+    return _plain(_open(source, size, where).schema_arrow.empty_table()).schema
+
+
+def check_parquet(metadata: pq.FileMetaData, size: int, where: str) -> None:
+    """Raises CorruptFile if a footer announces what a file of `size` bytes cannot hold, or more than is ever read."""
+    if metadata.num_rows < 0 or metadata.num_row_groups > size:
+        raise damaged(where, f"its footer announces {metadata.num_rows:,} rows in {metadata.num_row_groups:,} groups")
+    rows = 0
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        rows += row_group.num_rows
+        _check_group(row_group, size, f"row group {group:,}", where)
+    if rows != metadata.num_rows:
+        raise damaged(where, f"its footer announces {metadata.num_rows:,} rows and its row groups {rows:,}")
+
+
+def format_parquet_block(table: pa.Table) -> bytes:
+    """The content of a Parquet data block with these rows, as Hudi and Spark read them."""
+    sink = pa.BufferOutputStream()
+    try:
+        pq.write_table(
+            table,
+            sink,
+            compression="zstd",
+            store_schema=False,  # readers take the types from the Parquet schema, not from Arrow's
+            coerce_timestamps="us",
+            use_deprecated_int96_timestamps=False,
+        )
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidArgument(f"The rows cannot be written as Parquet: {error}. Nothing was written.") from error
+    return bytes(sink.getvalue())
+
+
+def _check_ends(content: memoryview, where: str) -> None:
+    if len(content) < _ENDS_BYTES or not bytes(content[:4]) == bytes(content[-4:]) == _MAGIC:
+        raise damaged(where, "its content is not a Parquet file")
+    footer = int.from_bytes(content[-8:-4], "little")
+    if footer > min(limits.PARQUET_FOOTER_BYTES_MAX, len(content) - _ENDS_BYTES):
+        raise damaged(where, f"its footer claims {footer:,} of {len(content):,} bytes")
+
+
+def _open(source: Any, size: int, where: str) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(
+            source,
+            pre_buffer=False,  # memory stays flat
+            coerce_int96_timestamp_unit="us",
+            thrift_string_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
+            thrift_container_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
+        )
+    except (pa.ArrowException, OSError, ValueError) as error:
+        # Arrow reports damage as OSError without a number; one with a number came from the store below.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise damaged(where, f"its footer does not decode ({error!s:.120})") from None
+    check_parquet(file.metadata, size, where)
+    if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
+        raise damaged(where, "it has two columns of one name")
+    return file
+
+
+def _check_group(group: pq.RowGroupMetaData, size: int, name: str, where: str) -> None:
+    if not 0 <= group.total_byte_size <= limits.PARQUET_ROW_GROUP_BYTES_MAX or group.num_rows < 0:
+        raise damaged(where, f"its {name} announces {group.num_rows:,} rows of {group.total_byte_size:,} bytes")
+    plain = decoded = 0
+    for index in range(group.num_columns):
+        chunk = group.column(index)
+        stored = chunk.total_compressed_size
+        if not 0 <= stored <= size or chunk.num_values < 0:
+            raise damaged(where, f"column {index:,} of its {name} claims {stored:,} of {size:,} bytes")
+        if not 0 <= chunk.total_uncompressed_size <= stored * limits.PARQUET_EXPANSION_MAX:
+            raise damaged(
+                where,
+                f"column {index:,} of its {name} would grow from {stored:,} bytes to {chunk.total_uncompressed_size:,}",
+            )
+        plain += chunk.total_uncompressed_size
+        decoded += chunk.num_values * _WIDTHS.get(chunk.physical_type, 16)
+    if max(plain, decoded) > limits.PARQUET_ROW_GROUP_BYTES_MAX:
+        raise damaged(where, f"its {name} announces {max(plain, decoded):,} bytes in all")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The table without dictionaries, large types and foreign metadata, which a file by another writer may ask for."""
+    fields = [pa.field(field.name, _plain_type(field.type), field.nullable) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    return kind

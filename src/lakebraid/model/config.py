@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a table's hoodie.properties say, checked and typed; what we cannot read is refused here by name."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from lakebraid.errors import UnsupportedTable
+from lakebraid.format.times import table_zone
+
+META_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+OPERATION_COLUMN = "_hoodie_operation"
+IS_DELETED_COLUMN = "_hoodie_is_deleted"
+
+VERSIONS_READ = (6, 8, 9)
+_MERGE_PREFIX = "hoodie.record.merge.property."
+
+
+class TableType(enum.StrEnum):
+    MOR = "MERGE_ON_READ"
+    COW = "COPY_ON_WRITE"
+
+
+class MergeMode(enum.StrEnum):
+    EVENT_TIME = "EVENT_TIME_ORDERING"
+    COMMIT_TIME = "COMMIT_TIME_ORDERING"
+
+
+class PartialMode(enum.StrEnum):
+    """What a value that is 'not there' looks like in a full row (FORMAT, section 10)."""
+
+    NONE = ""
+    IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
+    FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
+
+
+_EVENT_TIME_PAYLOADS = ("DefaultHoodieRecordPayload", "EventTimeAvroPayload", "PartialUpdateAvroPayload")
+_COMMIT_TIME_PAYLOADS = ("OverwriteWithLatestAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload")
+_PARTIAL_PAYLOADS = ("PartialUpdateAvroPayload", "OverwriteNonDefaultsWithLatestAvroPayload")
+_MERGE_STRATEGIES = {
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": MergeMode.EVENT_TIME,
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    """The settings of a table that readers and writers need."""
+
+    name: str
+    table_type: TableType
+    version: int
+    layout: int
+    record_keys: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    key_generator: str
+    ordering_fields: tuple[str, ...]
+    merge_mode: MergeMode
+    partial_mode: PartialMode
+    unavailable_value: str | None
+    delete_field: str | None
+    delete_marker: str | None
+    populate_meta: bool
+    hive_style: bool
+    url_encode: bool
+    drop_partition_columns: bool
+    timeline_folder: str
+    history_folder: str
+    timezone: str
+    create_schema: str | None
+    metadata_partitions: tuple[str, ...]
+    buckets: int | None
+    bucket_fields: tuple[str, ...]
+    cdc_enabled: bool
+
+    @property
+    def zone(self) -> tzinfo:
+        return table_zone(self.timezone)
+
+    @property
+    def has_complex_keys(self) -> bool:
+        """Whether record keys are written as `field:value,…`."""
+        return self.key_generator.startswith("COMPLEX") or len(self.record_keys) > 1
+
+    @property
+    def has_text_partitions(self) -> bool:
+        """Whether a partition folder renders its columns' values plainly, so that it can be compared with them."""
+        return self.key_generator in ("SIMPLE", "COMPLEX", "NON_PARTITION", "")
+
+
+def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
+    """The table's settings. UnsupportedTable names whatever cannot be read, before any data is touched."""
+    version = _version(properties, where)
+    _refuse_unreadable(properties, where)
+    layout = 1 if version < 8 else 2
+    merge = {k.removeprefix(_MERGE_PREFIX): v for k, v in properties.items() if k.startswith(_MERGE_PREFIX)}
+    timeline = _under_hoodie(properties.get("hoodie.timeline.path") or "timeline", where)
+    history = properties.get("hoodie.timeline.history.path") or "history"
+    keys = _names(properties, "hoodie.table.recordkey.fields")
+    return TableConfig(
+        name=properties["hoodie.table.name"],
+        table_type=_table_type(properties, where),
+        version=version,
+        layout=layout,
+        record_keys=keys,
+        partition_fields=tuple(f.split(":")[0] for f in _names(properties, "hoodie.table.partition.fields")),
+        key_generator=_key_generator(properties),
+        ordering_fields=_names(properties, "hoodie.table.ordering.fields", "hoodie.table.precombine.field"),
+        merge_mode=_merge_mode(properties, where),
+        partial_mode=_partial_mode(properties, where),
+        unavailable_value=merge.get("hoodie.write.partial.update.unavailable.value"),
+        delete_field=merge.get("hoodie.payload.delete.field"),
+        delete_marker=merge.get("hoodie.payload.delete.marker"),
+        populate_meta=_flag(properties, "hoodie.populate.meta.fields", default=True),
+        hive_style=_flag(properties, "hoodie.datasource.write.hive_style_partitioning"),
+        url_encode=_flag(properties, "hoodie.datasource.write.partitionpath.urlencode"),
+        drop_partition_columns=_flag(properties, "hoodie.datasource.write.drop.partition.columns"),
+        timeline_folder=".hoodie" if layout == 1 else f".hoodie/{timeline}",
+        history_folder=".hoodie/archived" if layout == 1 else f".hoodie/{timeline}/{_under_hoodie(history, where)}",
+        timezone=(properties.get("hoodie.table.timeline.timezone") or "LOCAL").upper(),
+        create_schema=properties.get("hoodie.table.create.schema") or None,
+        metadata_partitions=_names(properties, "hoodie.table.metadata.partitions"),
+        buckets=_bucket_count(properties, where),
+        bucket_fields=_names(properties, "hoodie.bucket.index.hash.field") or keys,
+        cdc_enabled=_flag(properties, "hoodie.table.cdc.enabled"),
+    )
+
+
+def _refuse_unreadable(properties: Mapping[str, str], where: str) -> None:
+    base_format = (properties.get("hoodie.table.base.file.format") or "PARQUET").upper()
+    if base_format != "PARQUET":
+        raise _unsupported(where, f"base files in {base_format} format", "Only Parquet base files are read")
+    if _flag(properties, "hoodie.table.multiple.base.file.formats.enable"):
+        raise _unsupported(where, "several base file formats in one table", "Only Parquet base files are read")
+    if properties.get("hoodie.bootstrap.base.path") or properties.get("hoodie.table.bootstrap.base.path"):
+        raise _unsupported(where, "a bootstrapped table (part of its rows lie in another table)", "Rewrite it with Hudi")
+    if (properties.get("hoodie.table.format") or "native").lower() != "native":
+        raise _unsupported(where, f"table format {properties['hoodie.table.format']!r}", "Only native Hudi tables are read")
+
+
+def _version(properties: Mapping[str, str], where: str) -> int:
+    text = properties.get("hoodie.table.version") or "9"
+    version = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
+    if version in VERSIONS_READ:
+        return version
+    known = ", ".join(map(str, VERSIONS_READ))
+    hint = "Use a newer lakebraid" if version > max(VERSIONS_READ) else "Upgrade the table with Apache Hudi"
+    raise _unsupported(where, f"table version {text!r}", f"Versions {known} are read. {hint}")
+
+
+def _table_type(properties: Mapping[str, str], where: str) -> TableType:
+    text = (properties.get("hoodie.table.type") or TableType.COW).upper()
+    if text not in TableType.__members__.values():
+        raise _unsupported(where, f"table type {text!r}", "COPY_ON_WRITE and MERGE_ON_READ are read")
+    return TableType(text)
+
+
+def _merge_mode(properties: Mapping[str, str], where: str) -> MergeMode:
+    """The stated mode; else from the merge strategy or payload class of older versions; else Hudi's default."""
+    mode = (properties.get("hoodie.record.merge.mode") or "").upper()
+    payload = _payload(properties)
+    strategy = properties.get("hoodie.record.merge.strategy.id") or ""
+    if mode in MergeMode.__members__.values():
+        return MergeMode(mode)
+    if mode not in ("", "CUSTOM"):
+        raise _unsupported(where, f"merge mode {mode!r}", "EVENT_TIME_ORDERING and COMMIT_TIME_ORDERING are read")
+    if payload in _EVENT_TIME_PAYLOADS:
+        return MergeMode.EVENT_TIME
+    if payload in _COMMIT_TIME_PAYLOADS:
+        return MergeMode.COMMIT_TIME
+    if payload or mode == "CUSTOM":
+        raise _unsupported(where, f"the custom merger {payload or strategy!r}", "It is Java code; read the table with Hudi")
+    if strategy in _MERGE_STRATEGIES:
+        return _MERGE_STRATEGIES[strategy]
+    has_order = _names(properties, "hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+    return MergeMode.EVENT_TIME if has_order else MergeMode.COMMIT_TIME
+
+
+def _partial_mode(properties: Mapping[str, str], where: str) -> PartialMode:
+    text = (properties.get("hoodie.table.partial.update.mode") or "").upper()
+    if text in PartialMode.__members__.values():
+        mode = PartialMode(text)
+    else:
+        raise _unsupported(where, f"partial update mode {text!r}", "IGNORE_DEFAULTS and FILL_UNAVAILABLE are read")
+    return PartialMode.IGNORE_DEFAULTS if not mode and _payload(properties) in _PARTIAL_PAYLOADS else mode
+
+
+def _payload(properties: Mapping[str, str]) -> str:
+    names = ("hoodie.table.payload.class", "hoodie.compaction.payload.class")
+    return next((properties[n] for n in names if properties.get(n)), "").rpartition(".")[2]
+
+
+_KEY_GENERATORS = {
+    "SimpleKeyGenerator": "SIMPLE",
+    "ComplexKeyGenerator": "COMPLEX",
+    "ComplexAvroKeyGenerator": "COMPLEX",
+    "NonpartitionedKeyGenerator": "NON_PARTITION",
+    "NonpartitionedAvroKeyGenerator": "NON_PARTITION",
+    "TimestampBasedKeyGenerator": "TIMESTAMP",
+    "TimestampBasedAvroKeyGenerator": "TIMESTAMP",
+    "CustomKeyGenerator": "CUSTOM",
+    "CustomAvroKeyGenerator": "CUSTOM",
+    "SimpleAvroKeyGenerator": "SIMPLE",
+}
+
+
+def _key_generator(properties: Mapping[str, str]) -> str:
+    kind = (properties.get("hoodie.table.keygenerator.type") or "").upper().removesuffix("_AVRO")
+    if kind:
+        return kind
+    return _KEY_GENERATORS.get((properties.get("hoodie.table.keygenerator.class") or "").rpartition(".")[2], "")
+
+
+def _bucket_count(properties: Mapping[str, str], where: str) -> int | None:
+    """The pinned bucket count, where the simple bucket index is pinned too."""
+    text = properties.get("hoodie.bucket.index.num.buckets") or ""
+    is_bucket = (properties.get("hoodie.index.type") or "").upper() == "BUCKET"
+    is_simple = (properties.get("hoodie.index.bucket.engine") or "SIMPLE").upper() == "SIMPLE"
+    if not (text and is_bucket and is_simple):
+        return None
+    if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
+        return int(text)
+    raise _unsupported(where, f"hoodie.bucket.index.num.buckets={text!r}", "It must be a positive number")
+
+
+def _under_hoodie(folder: str, where: str) -> str:
+    if folder.startswith("/") or any(part in ("", ".", "..") for part in folder.split("/")):
+        raise _unsupported(where, f"a timeline folder {folder!r} that leaves the table", "It must lie under .hoodie")
+    return folder
+
+
+def _names(properties: Mapping[str, str], *keys: str) -> tuple[str, ...]:
+    text = next((properties[k] for k in keys if properties.get(k)), "")
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _flag(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    text = (properties.get(key) or "").strip().lower()
+    return default if text == "" else text == "true"
+
+
+def _unsupported(where: str, what: str, hint: str) -> UnsupportedTable:
+    return UnsupportedTable(f"Cannot read {where}: it uses {what}. Nothing was read or changed. {hint}.", path=where, feature=what)

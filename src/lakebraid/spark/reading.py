@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading on Spark: slices without logs through Spark's own Parquet scan, the others one task each in Python.
+
+Both halves are lazy and become one data frame, so that joins, views and caching work as with any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lakebraid.model.predicate import to_text
+from lakebraid.spark.session import session
+from lakebraid.storage import Storage, open_storage
+from lakebraid.tasks.changes import ChangeTask, changes_schema, read_changes
+from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.schemas import has_schema
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+
+_ROW = pa.schema([pa.field("_row", pa.int8())])
+"""What stands for a row when no column is wanted and only their number matters."""
+
+T = TypeVar("T")
+
+
+def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spark: SparkSession | None) -> DataFrame:
+    """The rows of all slices as one lazy data frame."""
+    spark = spark or session()
+    native = native_files(storage, plan, tasks)
+    merged = [task for task in tasks if task.base_name not in native or task.log_names]
+    parts = []
+    if native:
+        parts.append(_scan(spark, plan, list(native.values())))
+    if merged or not parts:
+        parts.append(_map(spark, merged, plan.output_schema, _slice_reader(plan)))
+    return reduce(DataFrame.unionAll, parts)
+
+
+def read_spark_changes(
+    plan: ReadPlan, tasks: Sequence[ChangeTask], spark: SparkSession | None, *, images: bool
+) -> DataFrame:
+    """The changes of all units as one lazy data frame."""
+
+    def read(task: ChangeTask) -> Iterator[pa.Table]:
+        return read_changes(open_storage(plan.url, dict(plan.options)), plan, task, images=images)
+
+    return _map(spark or session(), list(tasks), changes_schema(plan), read)
+
+
+def native_files(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask]) -> dict[str, str]:
+    """Base files that Spark can scan by itself: name and address. No logs, nothing to fill in, types as in the table.
+
+    Spark would widen some types otherwise than Hudi does (a float's digits), so files of an older schema are read by us.
+    """
+    fitting: dict[str, bool] = {}
+    files = {}
+    for task in tasks:
+        if task.base_name is None or task.log_names or task.constants:
+            continue
+        address = storage.native_path(task.base_name)
+        if address is None:
+            continue
+        # All files of one instant were written with one schema: one footer tells.
+        if task.base_request_time not in fitting:
+            fitting[task.base_request_time] = has_schema(storage, plan, task)
+        if fitting[task.base_request_time]:
+            files[task.base_name] = address
+    return files
+
+
+def _scan(spark: SparkSession, plan: ReadPlan, paths: list[str]) -> DataFrame:
+    frame = spark.read.schema(from_arrow_schema(plan.schema)).parquet(*paths)
+    if plan.where is not None:
+        frame = frame.where(to_text(plan.where))
+    return frame.select(*[f"`{name.replace('`', '``')}`" for name in plan.columns])
+
+
+def _slice_reader(plan: ReadPlan) -> Callable[[SliceTask], Iterator[pa.Table]]:
+    def read(task: SliceTask) -> Iterator[pa.Table]:
+        return read_slice(open_storage(plan.url, dict(plan.options)), plan, task)
+
+    return read
+
+
+def _map(spark: SparkSession, tasks: list[T], schema: pa.Schema, read: Callable[[T], Iterator[pa.Table]]) -> DataFrame:
+    """One Spark task per element, which yields what `read` gives for it."""
+    only_count = len(schema) == 0
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                for rows in read(tasks[index]):
+                    yield from (_rows(rows) if only_count else rows.to_batches())
+
+    count = len(tasks)
+    frame = spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(_ROW if only_count else schema))
+    return frame.select() if only_count else frame
+
+
+def _rows(rows: pa.Table) -> list[pa.RecordBatch]:
+    return [pa.RecordBatch.from_arrays([pa.nulls(rows.num_rows, pa.int8())], schema=_ROW)]

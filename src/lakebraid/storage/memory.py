@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store in memory: the same promises, for tests, examples and the simulator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakebraid.clock import Clock, SystemClock
+from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound
+from lakebraid.storage.bounds import check_range, check_size
+from lakebraid.storage.names import check_name, check_names, folder_name
+from lakebraid.storage.protocol import FolderListing, ObjectInfo
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStorage:
+    """Objects in a dictionary, safe to use from many threads; gone with the process.
+
+    The times of objects come from `clock`, so a simulated clock makes everything repeatable.
+    """
+
+    url: str = "memory://"
+    clock: Clock = field(default_factory=SystemClock, repr=False)
+    _objects: dict[str, tuple[bytes, int]] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def read(self, name: str, size_max: int) -> bytes:
+        data, _ = self._get(name)
+        check_size(f"{self.url}/{name}", len(data), size_max)
+        return data
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        check_range(start, length)
+        data, _ = self._get(name)
+        return data[start : start + length]
+
+    def info(self, name: str) -> ObjectInfo:
+        data, modified_ms = self._get(name)
+        return ObjectInfo(name, len(data), modified_ms)
+
+    def list(self, prefix: str = "", *, after: str = "") -> list[ObjectInfo]:
+        head = _head(prefix)
+        with self._lock:
+            found = [
+                ObjectInfo(name, len(data), modified_ms)
+                for name, (data, modified_ms) in self._objects.items()
+                if name.startswith(head) and name > after
+            ]
+        return sorted(found, key=lambda info: info.name)
+
+    def list_folder(self, folder: str = "") -> FolderListing:
+        head = _head(folder)
+        objects, folders = [], set()
+        for info in self.list(folder):
+            child, slash, _ = info.name[len(head) :].partition("/")
+            if slash:
+                folders.add(head + child)
+            else:
+                objects.append(info)
+        return objects, sorted(folders)
+
+    def create(self, name: str, data: bytes) -> None:
+        check_name(name)
+        with self._lock:
+            if name in self._objects:
+                raise ObjectExists(f"{self.url}/{name} exists already. Nothing was changed.", name=name)
+            self._objects[name] = (bytes(data), self.clock.now_ms())
+
+    def replace(self, name: str, data: bytes) -> None:
+        check_name(name)
+        with self._lock:
+            self._objects[name] = (bytes(data), self.clock.now_ms())
+
+    def copy(self, source: str, target: str) -> None:
+        check_name(source)
+        check_name(target)
+        with self._lock:
+            if source not in self._objects:
+                raise self._absent(source)
+            if target not in self._objects:
+                self._objects[target] = (self._objects[source][0], self.clock.now_ms())
+
+    def delete(self, names: Iterable[str]) -> None:
+        doomed = check_names(names)
+        with self._lock:
+            for name in doomed:
+                self._objects.pop(name, None)
+
+    def open_input(self, name: str) -> Any:
+        return pa.BufferReader(self._get(name)[0])
+
+    def native_path(self, name: str) -> str | None:
+        """None: no other process can see into this one's memory."""
+        check_name(name)
+        return None
+
+    def _get(self, name: str) -> tuple[bytes, int]:
+        check_name(name)
+        with self._lock:
+            if name not in self._objects:
+                raise self._absent(name)
+            return self._objects[name]
+
+    def _absent(self, name: str) -> ObjectNotFound:
+        return ObjectNotFound(f"{self.url}/{name} does not exist. Nothing was changed.", name=name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidArgument(
+            f"{self.url} lives in the memory of one process and cannot travel to another. Nothing was changed. "
+            "Use a folder or an object store for tables that Spark's executors must reach."
+        )
+
+
+def _head(prefix: str) -> str:
+    folder = folder_name(prefix)
+    return f"{folder}/" if folder else ""

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an object store's refusals mean, and whether a call that failed may still have happened.
+
+The client's own texts hold URLs, request headers and answers of the server, so they are read but never shown.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from obstore.exceptions import BaseError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
+
+from lakebraid.errors import OutcomeUnknown, StorageError
+
+CLIENT_ERRORS: Final = (BaseError, OSError, ValueError, NotImplementedError)
+"""All that obstore raises; FileNotFoundError is among the second."""
+
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
+
+# Of the answers "no", these leave open what becomes of the request.
+_OPEN_STATUSES: Final = (408, 409, 429)
+
+_CREDENTIALS_ADDRESS: Final = "169.254.169.254"
+"""Where a machine in a cloud asks for its credentials, if none were given."""
+
+
+def object_failure(error: Exception, action: str, where: str, *, changing: bool) -> StorageError:
+    """The error to raise: OutcomeUnknown if the call was to change something and is not certain to have failed."""
+    status, code = status_and_code(error)
+    reason, advice = _meaning(error, status, code)
+    facts = {"path": where, "status": status, "code": code}
+    if not changing:
+        return StorageError(f"{action} {where} failed: {reason}. Nothing was changed. {advice}", **facts)
+    if _certainly_refused(error, status):
+        return StorageError(f"{action} {where} was refused: {reason}. Nothing was changed by it. {advice}", **facts)
+    return OutcomeUnknown(
+        f"{action} {where} was not confirmed: {reason}. It may or may not have happened, or happen yet. Look at what "
+        f"is there before trying again. {advice}",
+        **facts,
+    )
+
+
+def status_and_code(error: Exception) -> tuple[int, str]:
+    """The HTTP status (0 if there was no answer) and the store's own word for it, if it has one."""
+    text = str(error)
+    status, code = _STATUS.search(text), _CODE.search(text)
+    return int(status.group(1)) if status else 0, code.group(1) if code else ""
+
+
+def _certainly_refused(error: Exception, status: int) -> bool:
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError | NotSupportedError | NotImplementedError):
+        return True
+    if _CREDENTIALS_ADDRESS in str(error) or _is_plain_http_refused(error):
+        return True
+    return status == 501 or (400 <= status < 500 and status not in _OPEN_STATUSES)
+
+
+def _meaning(error: Exception, status: int, code: str) -> tuple[str, str]:
+    text = str(error)
+    if isinstance(error, UnauthenticatedError) or status == 401 or _CREDENTIALS_ADDRESS in text:
+        return "no valid credentials", "Give credentials in the options or the environment."
+    if isinstance(error, PermissionDeniedError) or status == 403:
+        return f"permission was denied{_of(code)}", "Check what these credentials may do on this bucket, and the clock."
+    if code in ("NoSuchBucket", "ContainerNotFound"):
+        return "the bucket or container does not exist", "Check its name, the region and the endpoint."
+    if isinstance(error, NotSupportedError | NotImplementedError) or status == 501:
+        return "the store cannot do this", "Commits need conditional writes and copies: enable them, or use another."
+    if _is_plain_http_refused(error):
+        return "the endpoint could not be used", "For an http:// endpoint set the option allow_http to 'true'."
+    if status in (429, 503):
+        return "the store asks to slow down", "Try again later or with fewer writers."
+    if status:
+        return f"the store answered {status}{_of(code)}", "If it stays so, ask those who run the store."
+    if "timed out" in text or "Timeout" in text:
+        return "there was no answer in time", "Check the network; the option 'timeout' sets how long to wait."
+    return "the connection failed or was lost", "Check the endpoint, the network and the region."
+
+
+def _of(code: str) -> str:
+    return f" ({code})" if code else ""
+
+
+def _is_plain_http_refused(error: Exception) -> bool:
+    return "builder error" in str(error)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timeline as something to look at: each instant with its times, state, rows and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakebraid.clock import Clock
+from lakebraid.errors import CorruptFile, ObjectNotFound
+from lakebraid.format.commit import CommitMetadata
+from lakebraid.format.times import parse_instant_time
+from lakebraid.model.config import TableConfig
+from lakebraid.model.instant import Instant
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.history import load_history
+from lakebraid.table.loading import load_commit, load_timeline
+from lakebraid.table.show import SHOWN_MAX, Grid, text_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One instant with what its metadata says; the counts are None where it says nothing or was not read."""
+
+    instant: Instant
+    archived: bool = False
+    operation: str | None = None
+    rows: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    problem: str | None = None
+
+    def __getattr__(self, name: str) -> object:
+        # `entry.request_time` and its like, without a second set of fields.
+        return getattr(self.instant, name)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineListing:
+    """The instants of a table by request time; prints as a grid, and shows itself in a notebook."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    zone: str
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, index: int) -> Entry:
+        return self.entries[index]
+
+    def __repr__(self) -> str:
+        if not self.entries:
+            return f"Timeline of {self.name!r}: no instants yet"
+        return f"{self._caption()}\n{self._grid()}"
+
+    def _repr_html_(self) -> str:
+        return self._grid().html(self._caption())
+
+    def _caption(self) -> str:
+        pending = sum(not e.instant.is_completed for e in self.entries)
+        return f"Timeline of {self.name!r}: {len(self.entries)} instants, {pending} pending; times in {self.zone}"
+
+    def _grid(self) -> Grid:
+        titles = ("start", "completion", "took", "action", "state", "operation", "rows", "files", "bytes", "")
+        return Grid(titles, [_row(e) for e in self.entries], right={2, 6, 7, 8})
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    instant = entry.instant
+    note = entry.problem or ("archived" if entry.archived else "")
+    size = None if entry.bytes is None else text_bytes(entry.bytes)
+    start, end = instant.request_time, instant.completion_time
+    return (
+        start, end, _took(start, end), instant.kind, instant.state.lower(), entry.operation, entry.rows, entry.files, size, note,
+    )  # fmt: skip
+
+
+def _took(start: str, end: str | None) -> str | None:
+    if end is None or end == start:
+        return None
+    from datetime import UTC  # noqa: PLC0415
+
+    seconds = (parse_instant_time(end, UTC) - parse_instant_time(start, UTC)) / 1000
+    return f"{seconds:,.1f} s"
+
+
+def load_listing(
+    storage: Storage, config: TableConfig, clock: Clock, *, archived: bool = False, details_max: int = SHOWN_MAX
+) -> TimelineListing:
+    """All instants; the metadata of the newest `details_max` completed writes is read for their counts."""
+    timeline = load_timeline(storage, config)
+    entries = [Entry(i) for i in timeline]
+    known = {(e.instant.request_time, e.instant.action) for e in entries}
+    if archived:
+        old = [a.instant for a in load_history(storage, config)]
+        entries += [Entry(i, archived=True) for i in old if (i.request_time, i.action) not in known]
+    entries.sort(key=lambda e: (e.instant.request_time, e.instant.action))
+    detailed = [e for e in entries if e.instant.is_write and e.instant.is_completed and not e.archived][-details_max:]
+    chosen = {id(e) for e in detailed}
+    full = tuple(_detailed(storage, config, clock, e) if id(e) in chosen else e for e in entries)
+    return TimelineListing(config.name, full, "UTC" if config.timezone == "UTC" else "the writers' local zone")
+
+
+def _detailed(storage: Storage, config: TableConfig, clock: Clock, entry: Entry) -> Entry:
+    try:
+        metadata: CommitMetadata = load_commit(storage, config, entry.instant, clock)
+    except (CorruptFile, ObjectNotFound) as error:
+        return Entry(entry.instant, problem=type(error).__name__)
+    stats = [s for group in metadata.write_stats.values() for s in group]
+    size = sum(s.file_size_in_bytes or s.total_write_bytes or 0 for s in stats)
+    return Entry(entry.instant, False, metadata.operation, metadata.rows_written, len(stats), size)  # noqa: FBT003

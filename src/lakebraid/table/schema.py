@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table's schema at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lakebraid.clock import Clock
+from lakebraid.errors import CorruptFile
+from lakebraid.format.avro_types import parse_avro_schema
+from lakebraid.format.commit import parse_commit
+from lakebraid.format.parquet_rows import read_parquet_schema
+from lakebraid.model.config import TableConfig
+from lakebraid.model.evolution import without_meta
+from lakebraid.model.slicing import BaseFile, GroupId
+from lakebraid.model.timeline import Timeline
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.history import load_history
+from lakebraid.table.loading import load_commit
+
+_KEEPS_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX", "BUCKET_RESCALE"})
+"""Operations that move rows and cannot change the schema; theirs may be older than the table's."""
+
+
+def load_schema(
+    storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline, bases: Mapping[GroupId, list[BaseFile]]
+) -> pa.Schema:
+    """The schema of the completed write with the greatest start, as Hudi's readers choose it (FORMAT, trap 33).
+
+    Without any: that of an archived write, of the table's creation, of the newest base file; else no columns.
+    """
+    text = _newest(storage, config, clock, timeline) or _archived(storage, config, timeline) or config.create_schema
+    if text:
+        return without_meta(parse_avro_schema(text, f"the schema of {storage.url}"))
+    newest = max((b for files in bases.values() for b in files), key=lambda b: b.request_time, default=None)
+    if newest is None:
+        return pa.schema([])
+    return without_meta(read_parquet_schema(storage.open_input(newest.name), newest.size, newest.name))
+
+
+def _newest(storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline) -> str | None:
+    fallback = None
+    for instant in sorted(timeline.writes, key=lambda i: i.request_time, reverse=True):
+        metadata = load_commit(storage, config, instant, clock)
+        if metadata.schema and metadata.operation not in _KEEPS_SCHEMA:
+            return metadata.schema
+        fallback = fallback or metadata.schema
+    return fallback
+
+
+def _archived(storage: Storage, config: TableConfig, timeline: Timeline) -> str | None:
+    rows = load_history(storage, config, actions=frozenset({"commit", "deltacommit", "replacecommit"}), with_metadata=True)
+    for row in sorted(rows, key=lambda r: r.instant.request_time, reverse=True):
+        done_by = row.instant.completion_time or row.instant.request_time
+        if row.metadata and (timeline.until is None or done_by <= timeline.until):
+            try:
+                schema = parse_commit(row.metadata, f"archived {row.instant.request_time}").schema
+            except CorruptFile:
+                continue
+            if schema:
+                return schema
+    return None

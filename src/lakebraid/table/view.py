@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A view: the file groups, slices and schema of a table at one completion time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakebraid import limits
+from lakebraid.clock import Clock
+from lakebraid.errors import CorruptFile
+from lakebraid.format.names import BaseFileName, State
+from lakebraid.format.plans import parse_compaction_plan
+from lakebraid.model.config import TableConfig
+from lakebraid.model.slicing import BaseFile, FileGroup, FileSlice, GroupId, LogFile, build_groups
+from lakebraid.model.timeline import Timeline
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.horizon import check_retained
+from lakebraid.table.loading import DataFile, Loaded, load_commit, load_table
+from lakebraid.table.replaced import load_replaced
+from lakebraid.table.schema import load_schema
+
+
+@dataclass(frozen=True)
+class View:
+    """Everything a read needs to know; a value, never refreshed."""
+
+    config: TableConfig
+    timeline: Timeline
+    completion_time: str
+    """Completions up to this time are in the view; "0" if there are none."""
+    schema: pa.Schema
+    """Without meta columns."""
+    groups: dict[GroupId, FileGroup]
+    partitions: tuple[str, ...]
+
+    def slices(self) -> list[FileSlice]:
+        """What a snapshot reads."""
+        latest = (group.latest() for group in self.groups.values())
+        return [s for s in latest if s is not None]
+
+    def base_slices(self) -> list[FileSlice]:
+        """What a read-optimised query reads: base files alone."""
+        bases = ((group.group, group.latest_base()) for group in self.groups.values())
+        return [FileSlice(group, base.request_time, base, ()) for group, base in bases if base is not None]
+
+
+def load_view(storage: Storage, config: TableConfig, clock: Clock, as_of: str | None = None) -> View:
+    """The table as of a completion time, or now. SnapshotExpired if files of that time were cleaned away."""
+    return build_view(storage, config, clock, load_table(storage, config, clock), as_of)
+
+
+def build_view(storage: Storage, config: TableConfig, clock: Clock, loaded: Loaded, as_of: str | None) -> View:
+    """The same out of what was loaded; several views may share one loading."""
+    newest = loaded.timeline.until or "0"
+    time = newest if as_of is None else min(as_of, newest)
+    timeline = loaded.timeline.as_of(time)
+    if as_of is not None and as_of < newest:
+        check_retained(storage, config, loaded, time)
+    bases, logs = _committed(loaded.files, timeline, config)
+    bases = _without_twins(storage, config, clock, bases, timeline)
+    planned = _planned(storage, config, timeline)
+    replaced = load_replaced(storage, config, clock, timeline)
+    groups = build_groups(bases, logs, planned, replaced)
+    schema = load_schema(storage, config, clock, timeline, bases)
+    return View(config, timeline, time, schema, groups, loaded.partitions)
+
+
+def _committed(
+    files: Iterable[DataFile], timeline: Timeline, config: TableConfig
+) -> tuple[dict[GroupId, list[BaseFile]], dict[GroupId, list[LogFile]]]:
+    """The files that count, by group. Only committed ones: a pending first log hides nothing (scenario F1)."""
+    bases: dict[GroupId, list[BaseFile]] = defaultdict(list)
+    logs: dict[GroupId, list[LogFile]] = defaultdict(list)
+    for file in files:
+        start = file.parsed.request_time
+        completion = timeline.completion_of(start)
+        if isinstance(file.parsed, BaseFileName):
+            if completion is not None and file.parsed.extension == ".parquet":
+                bases[file.group].append(BaseFile(file.name, file.parsed, file.size, completion))
+        elif file.parsed.suffix:
+            continue  # change data (.cdc), no rows of the table
+        elif config.layout == 1:
+            # The name carries the start of the base file, and the blocks inside say which instants wrote them.
+            logs[file.group].append(LogFile(file.name, file.parsed, file.size, start))
+        elif completion is not None:
+            logs[file.group].append(LogFile(file.name, file.parsed, file.size, completion))
+    return bases, logs
+
+
+def _without_twins(
+    storage: Storage,
+    config: TableConfig,
+    clock: Clock,
+    bases: dict[GroupId, list[BaseFile]],
+    timeline: Timeline,
+) -> dict[GroupId, list[BaseFile]]:
+    """Of several base files of one group and start only the one its commit names (LEDGER, H13; scenario F9)."""
+    result = {}
+    for group, files in bases.items():
+        by_start: dict[str, list[BaseFile]] = defaultdict(list)
+        for file in files:
+            by_start[file.request_time].append(file)
+        result[group] = [_named(storage, config, clock, twins, timeline) for twins in by_start.values()]
+    return result
+
+
+def _named(storage: Storage, config: TableConfig, clock: Clock, twins: list[BaseFile], timeline: Timeline) -> BaseFile:
+    if len(twins) == 1:
+        return twins[0]
+    instant = timeline.write(twins[0].request_time)
+    newest = max(twins, key=lambda t: t.parsed.write_token)
+    if instant is None or instant not in timeline.active:
+        return newest
+    paths = set(load_commit(storage, config, instant, clock).file_paths)
+    return next((t for t in twins if t.name in paths), newest)
+
+
+def _planned(storage: Storage, config: TableConfig, timeline: Timeline) -> dict[GroupId, set[str]]:
+    """Which groups wait for which pending compaction. A torn plan is passed over: it opens no slice (scenario F20)."""
+    planned: dict[GroupId, set[str]] = defaultdict(set)
+    for instant in timeline.pending:
+        if instant.kind != "compaction":
+            continue
+        name = f"{config.timeline_folder}/{instant.file_name(State.REQUESTED, config.layout)}"
+        try:
+            plan = parse_compaction_plan(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
+        except CorruptFile:
+            continue
+        for operation in plan.operations:
+            planned[GroupId(operation.partition_path, operation.file_id)].add(instant.request_time)
+    return planned
+
+
+

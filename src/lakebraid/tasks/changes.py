@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed in some file groups between two moments: both states are merged for the keys in question, and compared.
+
+A stale event that lost the merge changed nothing visible, so it is not a change; a delete is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid.model.config import META_COLUMNS
+from lakebraid.model.ordering import Bools, Ints
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+from lakebraid.tasks.versions import load_versions, row_keys
+
+CHANGE_TYPE = "_change_type"
+COMPLETION = "_commit_completion_time"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTask:
+    """One unit of comparison: slices before and after, which together hold the same keys."""
+
+    before: tuple[SliceTask, ...]
+    after: tuple[SliceTask, ...]
+    new_logs: SliceTask | None
+    """The log files that make all the difference, if that is known: only their keys can have changed."""
+    completions: tuple[tuple[str, str], ...]
+    """Request and completion times of the writes in range."""
+    last_completion: str
+    """The last of them that touched these groups, for rows that do not say who wrote them."""
+
+
+def changes_schema(plan: ReadPlan) -> pa.Schema:
+    """The plan's columns, then what happened and when."""
+    extra = [pa.field(CHANGE_TYPE, pa.string()), pa.field(COMPLETION, pa.string())]
+    return pa.schema([*plan.output_schema, *extra])
+
+
+def read_changes(storage: Storage, plan: ReadPlan, task: ChangeTask, *, images: bool) -> Iterator[pa.Table]:
+    """The changes of one unit, one row per key (two per update with images)."""
+    # All columns take part in the comparison, not only those the caller wants to see.
+    whole = plan.of_columns(tuple(plan.schema.names))
+    keys = _candidates(storage, whole, task.new_logs)
+    if keys is not None and len(keys) == 0:
+        return
+    before = _rows(storage, whole, task.before, keys)
+    after = _rows(storage, whole, task.after, keys)
+    for kind, rows, times in _compared(before, after, whole, task, images=images):
+        if rows.num_rows:
+            columns = [*rows.select(list(plan.columns)).columns, pa.repeat(kind, rows.num_rows), times]
+            yield pa.Table.from_arrays(columns, schema=changes_schema(plan))
+
+
+def _candidates(storage: Storage, plan: ReadPlan, new_logs: SliceTask | None) -> pa.Array | None:
+    if new_logs is None:
+        return None
+    versions = load_versions(storage, plan, new_logs, plan.read_schema((), new_logs))
+    return pa.array([], pa.string()) if versions is None else versions.keys.unique()
+
+
+def _rows(storage: Storage, plan: ReadPlan, slices: tuple[SliceTask, ...], keys: pa.Array | None) -> pa.Table:
+    tables = [rows for task in slices for rows in read_slice(storage, plan, task, keys=keys)]
+    return pa.concat_tables(tables).combine_chunks() if tables else plan.output_schema.empty_table()
+
+
+def _compared(
+    before: pa.Table, after: pa.Table, plan: ReadPlan, task: ChangeTask, *, images: bool
+) -> Iterator[tuple[str, pa.Table, pa.Array]]:
+    old_keys, new_keys = row_keys(before, plan.rules), row_keys(after, plan.rules)
+    found = pc.index_in(new_keys, value_set=old_keys)
+    is_known = np.asarray(found.is_valid())
+    inserted = after.filter(pa.array(~is_known))
+    yield "insert", inserted, _times(inserted, task)
+    vanished = before.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
+    yield "delete", vanished, pa.repeat(task.last_completion, vanished.num_rows)
+    kept_new = after.filter(pa.array(is_known))
+    kept_old = before.take(found.drop_null())
+    differs = pa.array(_differs(kept_old, kept_new))
+    new, old = kept_new.filter(differs), kept_old.filter(differs)
+    times = _times(new, task)
+    if images:
+        yield "update_preimage", old, times
+    yield "update_postimage" if images else "update", new, times
+
+
+def _times(rows: pa.Table, task: ChangeTask) -> pa.Array:
+    """When the write that made each row completed."""
+    at = rows.schema.get_field_index("_hoodie_commit_time")
+    if at < 0:
+        return pa.repeat(task.last_completion, rows.num_rows)
+    starts = pa.array([start for start, _ in task.completions], pa.string())
+    completions = pa.array([done for _, done in task.completions], pa.string())
+    found = pc.index_in(rows.column(at).combine_chunks(), value_set=starts)
+    return pc.fill_null(completions.take(found), task.last_completion)
+
+
+def _differs(old: pa.Table, new: pa.Table) -> Bools:
+    """Row by row: whether any visible column differs; two nulls are equal, and so are two NaN."""
+    differs = np.zeros(old.num_rows, np.bool_)
+    for name in old.column_names:
+        if name in META_COLUMNS:
+            continue
+        a, b = old.column(name).combine_chunks(), new.column(name).combine_chunks()
+        if pa.types.is_nested(a.type):
+            # Arrow compares no nested values; only rows not yet known to differ are worth the detour.
+            rows: Ints = np.flatnonzero(~differs)
+            index = pa.array(rows)
+            pairs = zip(a.take(index), b.take(index), strict=True)
+            differs[rows] = [not x.equals(y) for x, y in pairs]
+        else:
+            differs |= _flat_differs(a, b)
+    return differs
+
+
+def _flat_differs(a: pa.Array, b: pa.Array) -> Bools:
+    unequal = np.asarray(pc.fill_null(pc.not_equal(a, b), False))
+    if pa.types.is_floating(a.type):
+        unequal &= ~np.asarray(pc.fill_null(pc.and_(pc.is_nan(a), pc.is_nan(b)), False))
+    return unequal | (np.asarray(a.is_null()) != np.asarray(b.is_null()))

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merging partial updates: a version may bring only some columns, and absent is not NULL.
+
+First the logs' versions of a key are folded in sequence: of two, the one with the higher ordering value (or equal and
+later) is above; its columns win, and columns it does not bring come from the one below. A delete brings nothing and
+lets nothing through. Then the result meets the base row by the same rule. This is Hudi's order of folding, logs
+first. No values move while folding: for each key and column the fold keeps the row that supplies the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid.model.merge_rules import MergeRules
+from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys, ranks
+from lakebraid.tasks.versions import Versions, counts, request_times, row_keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """What the logs say of each key: the version on top, and for each column the row that supplies it (-1: none)."""
+
+    top: Ints
+    suppliers: dict[str, Ints]
+    cut: Bools
+    """Whether an unconditional delete cut the past off: the base row does not count."""
+
+
+def merge_partial(base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool) -> Iterator[pa.Table]:
+    """As `merge.merge`, for slices in which some versions are partial."""
+    encoded = versions.keys.dictionary_encode()
+    keys, codes = encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
+    fold = _fold(codes, versions, len(keys))
+    unmatched = np.ones(len(keys), np.bool_)
+    for batch in base:
+        found = pc.index_in(row_keys(batch, rules), value_set=keys)
+        is_matched = np.asarray(found.is_valid())
+        if not is_matched.any():
+            yield batch
+            continue
+        matched = np.asarray(found.drop_null()).astype(np.int64)
+        unmatched[matched] = False
+        yield batch.filter(pa.array(~is_matched))
+        yield _over_base(batch.filter(pa.array(is_matched)), matched, fold, versions, rules, late=late)
+    rest = np.flatnonzero(unmatched & ~versions.deleted[fold.top])
+    columns = [_supplied(versions.rows.column(n), fold.suppliers[n][rest]) for n in versions.rows.column_names]
+    yield pa.Table.from_arrays(columns, schema=versions.rows.schema)
+
+
+def _fold(codes: Ints, versions: Versions, count: int) -> _Fold:
+    """Folds all keys at once: one round for the first version of each key, one for the second, and so on."""
+    rank = _single_rank(versions.order)
+    present = versions.present or {}
+    top = np.full(count, -1, np.int64)
+    suppliers = {name: np.full(count, -1, np.int64) for name in present}
+    cut = np.zeros(count, np.bool_)
+    for rows in _rounds(codes):
+        at = codes[rows]
+        below = top[at]
+        # Nothing below, or only a delete without ordering value: whatever comes now is on top.
+        fresh = (below < 0) | versions.unconditional[rows] | versions.unconditional[below]
+        above = fresh | (rank[rows] >= rank[below])
+        dead_below = fresh | versions.deleted[below]
+        dead = versions.deleted[rows]
+        for name, supplier in suppliers.items():
+            old = supplier[at]
+            new = np.where(present[name][rows] & ~dead, rows, -1)
+            on_top = np.where(dead | (new >= 0) | dead_below, new, old)
+            beneath = np.where(dead_below | (old >= 0), old, new)
+            supplier[at] = np.where(above, on_top, beneath)
+        top[at] = np.where(above, rows, below)
+        cut[at] |= versions.unconditional[rows]
+    return _Fold(top, suppliers, cut)
+
+
+def _over_base(
+    base: pa.Table, keys: Ints, fold: _Fold, versions: Versions, rules: MergeRules, *, late: bool
+) -> pa.Table:
+    """The rows of these keys, whose base rows stand in `base` in the same order."""
+    top, cut = fold.top[keys], fold.cut[keys]
+    own = order_keys([base.column(c).combine_chunks() for c in rules.order_columns], base.num_rows)
+    greater, equal = compare(versions.order.take(top), own)
+    if late:
+        equal &= versions.request_times[top] > request_times(base, np.arange(base.num_rows))
+    above = greater | equal | cut
+    alive = np.flatnonzero(~(above & versions.deleted[top]))
+    rows = pa.concat_tables([base, versions.rows])
+    dead_log = versions.deleted[top]
+    columns = []
+    for name in base.column_names:
+        log = fold.suppliers[name][keys]
+        log_row = np.where(dead_log | (log < 0), -1, log + base.num_rows)
+        base_row = np.where(cut | ~counts(base.column(name), rules), -1, np.arange(base.num_rows))
+        first, second = np.where(above, log_row, base_row), np.where(above, base_row, log_row)
+        columns.append(_supplied(rows.column(name), np.where(first >= 0, first, second)[alive]))
+    return pa.Table.from_arrays(columns, schema=base.schema)
+
+
+def _rounds(codes: Ints) -> Iterator[Ints]:
+    """The first version of every key, then the second of every key that has one, and so on."""
+    by_key = np.argsort(codes, kind="stable")
+    ordered = codes[by_key]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    lengths = np.diff(np.r_[starts, len(by_key)])
+    for turn in range(int(lengths.max(initial=0))):
+        yield by_key[starts[lengths > turn] + turn]
+
+
+def _single_rank(order: OrderKeys) -> Ints:
+    """One integer per row, equal where all ordering values are equal."""
+    columns = ranks(order)
+    by_order = np.lexsort(list(reversed(columns))) if columns else np.arange(order.length)
+    changes = np.zeros(order.length, np.int64)
+    for column in columns:
+        changes[1:] |= np.diff(column[by_order]) != 0
+    rank = np.empty(order.length, np.int64)
+    rank[by_order] = np.cumsum(changes)
+    return rank
+
+
+def _supplied(column: pa.ChunkedArray, rows: Ints) -> pa.ChunkedArray:
+    return column.take(pa.array(rows, mask=rows < 0))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one task is told: a slice, the rules, and what the caller wants to see. Small, and it pickles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakebraid.model.merge_rules import MergeRules
+from lakebraid.model.predicate import Predicate, columns_of
+from lakebraid.model.predicate_tree import column_path
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What all tasks of one read have in common."""
+
+    url: str
+    options: tuple[tuple[str, str], ...]
+    rules: MergeRules
+    schema: pa.Schema
+    """The table's columns, meta columns first."""
+    columns: tuple[str, ...]
+    """The columns to give back, in this order."""
+    where: Predicate | None
+    """Already bound to the schema."""
+    layout: int = 2
+    completed: frozenset[str] = frozenset()
+    """Completed starts; only layout 1 needs them, where instants share log files."""
+
+    def __repr__(self) -> str:
+        # `options` may hold credentials.
+        return f"ReadPlan(url={self.url!r}, columns={self.columns!r}, where={self.where!r})"
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    def of_columns(self, columns: tuple[str, ...]) -> ReadPlan:
+        """The same read with other columns and no filter."""
+        return replace(self, columns=columns, where=None)
+
+    def read_schema(self, columns: Iterable[str], task: SliceTask) -> pa.Schema:
+        """The columns that must be read: the wanted ones, those of the filter, and for a merge those of the rules."""
+        names = {*columns}
+        if self.where is not None:
+            names |= {column_path(column)[0] for column in columns_of(self.where)}
+        if task.log_names:
+            names |= {*self.rules.columns}
+            names |= {"_hoodie_commit_time"} if task.has_late_log else set()
+        if not names:
+            # Only the number of rows is wanted: the narrowest column carries it.
+            names = {min(self.schema, key=lambda f: _width(f.type)).name}
+        return pa.schema([f for f in self.schema if f.name in names])
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTask:
+    """One slice to read. Names are relative to the table."""
+
+    partition: str
+    base_name: str | None
+    base_size: int
+    base_request_time: str
+    log_names: tuple[str, ...]
+    log_request_times: tuple[str, ...]
+    constants: tuple[tuple[str, str | None], ...] = ()
+    """Partition columns that the files lack (hoodie.datasource.write.drop.partition.columns), as text."""
+
+    @property
+    def has_late_log(self) -> bool:
+        """Whether some log started before its base file was planned; see `FileSlice.has_late_log`."""
+        return self.base_name is not None and any(t < self.base_request_time for t in self.log_request_times)
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        return 10_000

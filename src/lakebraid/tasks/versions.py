@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All row versions that the log files of one slice hold, in sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid import limits
+from lakebraid.errors import CorruptFile, UnsupportedTable
+from lakebraid.format.avro_rows import parse_avro_block
+from lakebraid.format.delete_list import DeletedKeys, parse_delete_block
+from lakebraid.format.log_blocks import BlockType, LogBlock, read_blocks
+from lakebraid.format.parquet_rows import read_parquet_block
+from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, PartialMode
+from lakebraid.model.evolution import conform, widen
+from lakebraid.model.keys import record_keys
+from lakebraid.model.log_order import BlockOrigin, Placed, place_blocks, place_blocks_layout1
+from lakebraid.model.merge_rules import KeyForm, MergeRules
+from lakebraid.model.ordering import Bools, Ints, OrderKeys, order_keys
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+
+_RECORD_KEY = "_hoodie_record_key"
+_ROWS = (BlockType.AVRO, BlockType.PARQUET)
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Row versions in sequence: later rows come later in (request time, log version, token, position)."""
+
+    keys: pa.Array
+    rows: pa.Table
+    """The columns of the plan's read schema; all null for deletes."""
+    order: OrderKeys
+    deleted: Bools
+    unconditional: Bools
+    request_times: Ints
+    present: dict[str, Bools] | None
+    """For partial updates: whether a column's value counts, by row; None if all do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The versions out of one block."""
+
+    keys: pa.Array
+    rows: pa.Table
+    order: list[pa.Array]
+    deleted: Bools
+    unconditional: Bools
+    present: dict[str, bool] | None
+
+
+def load_versions(storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema) -> Versions | None:
+    """The versions in the slice's logs, with the columns of `schema`; None if there are none."""
+    parts: list[_Part] = []
+    times: list[Ints] = []
+    blocks = _blocks(storage, task)
+    for placed in _placed(blocks, plan):
+        block, where = blocks[placed.index]
+        part = _part(block, where, plan.rules, schema)
+        if len(part.keys):
+            parts.append(part)
+            times.append(np.full(len(part.keys), int(placed.request_time), np.int64))
+    return _joined(parts, times, plan.rules, schema) if parts else None
+
+
+def only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
+    """The versions of these keys alone."""
+    rows = np.flatnonzero(np.asarray(pc.is_in(versions.keys, value_set=keys)))
+    if len(rows) == 0:
+        return None
+    index = pa.array(rows)
+    present = versions.present
+    return Versions(
+        keys=versions.keys.take(index),
+        rows=versions.rows.take(index),
+        order=versions.order.take(rows),
+        deleted=versions.deleted[rows],
+        unconditional=versions.unconditional[rows],
+        request_times=versions.request_times[rows],
+        present=None if present is None else {name: flags[rows] for name, flags in present.items()},
+    )
+
+
+def _blocks(storage: Storage, task: SliceTask) -> list[tuple[LogBlock, str]]:
+    blocks = []
+    for name in task.log_names:
+        data = storage.read(name, limits.LOG_FILE_BYTES_MAX)
+        blocks += [(block, name) for block in read_blocks(data, name).blocks]
+    return blocks
+
+
+def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan) -> list[Placed]:
+    origins = [
+        BlockOrigin(
+            block.instant_time or "",
+            block.compacted_times,
+            block.target_instant_time if block.is_rollback_command else None,
+            block.type in (*_ROWS, BlockType.DELETE, BlockType.HFILE),
+        )
+        for block, _ in blocks
+    ]
+    for origin, (block, where) in zip(origins, blocks, strict=True):
+        if not (origin.instant_time.isascii() and origin.instant_time.isdigit() and len(origin.instant_time) <= 18):
+            raise CorruptFile(
+                f"The log block at byte {block.offset:,} of {where} carries no valid instant time "
+                f"({origin.instant_time[:40]!r}). Nothing was changed. Run Apache Hudi's repair, or restore the file.",
+                path=where,
+                offset=block.offset,
+            )
+    return place_blocks(origins) if plan.layout == 2 else place_blocks_layout1(origins, plan.completed)
+
+
+def _part(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema) -> _Part:
+    where = f"the block at byte {block.offset:,} of {where}"
+    if block.type is BlockType.DELETE:
+        return _deletes(parse_delete_block(block.content, where), rules, schema, where)
+    if block.type is BlockType.AVRO:
+        rows = parse_avro_block(block.content, block.schema_text or "", where)
+    elif block.type is BlockType.PARQUET:
+        rows = read_parquet_block(block.content, [*schema.names, _RECORD_KEY], where)
+    else:
+        raise UnsupportedTable(f"{where} is an {block.type.name} block; such blocks belong to metadata tables.")
+    own_names = set(rows.column_names)
+    conformed = conform(rows, schema, where).combine_chunks()
+    return _Part(
+        keys=_block_keys(rows, conformed, rules),
+        rows=conformed,
+        order=[_one(conformed.column(c)) for c in rules.order_columns],
+        deleted=marked_deleted(conformed, rules),
+        unconditional=np.zeros(len(rows), np.bool_),
+        present={n: n in own_names for n in schema.names} if block.is_partial else None,
+    )
+
+
+def _block_keys(rows: pa.Table, conformed: pa.Table, rules: MergeRules) -> pa.Array:
+    """The keys of a block's rows; a partial block may lack the key column, but always has the key's text."""
+    if rules.key_form is KeyForm.COLUMN and rules.key_columns[0] not in rows.column_names:
+        kind = conformed.schema.field(rules.key_columns[0]).type
+        return _one(widen(rows.column(_RECORD_KEY), kind, "a record key"))
+    return row_keys(conformed, rules)
+
+
+def _deletes(gone: DeletedKeys, rules: MergeRules, schema: pa.Schema, where: str) -> _Part:
+    count = len(gone.record_keys)
+    rows = pa.Table.from_arrays([pa.nulls(count, f.type) for f in schema], schema=schema)
+    unconditional = np.asarray(gone.unconditional)
+    order = [pa.nulls(count, schema.field(c).type) for c in rules.order_columns]
+    if gone.ordering is not None and len(gone.ordering) == len(order):
+        order = [ordering_like(v, o.type, where) for v, o in zip(gone.ordering, order, strict=True)]
+    keys = gone.record_keys
+    if rules.key_form is KeyForm.COLUMN:
+        keys = widen(keys, schema.field(rules.key_columns[0]).type, f"a deleted key in {where}")
+    return _Part(keys, rows, order, np.ones(count, np.bool_), unconditional, None)
+
+
+def row_keys(rows: pa.Table, rules: MergeRules) -> pa.Array:
+    """The keys of data rows, as the rules read them."""
+    if rules.key_form is KeyForm.RENDERED:
+        return record_keys(rows, rules.key_columns, rules.complex_keys)
+    return _one(rows.column(rules.key_columns[0]))
+
+
+def request_times(batch: pa.Table, rows: Ints) -> Ints:
+    """The request times of base rows; 0, before everything, where a table keeps none."""
+    at = batch.schema.get_field_index("_hoodie_commit_time")
+    if at < 0:
+        return np.zeros(len(rows), np.int64)
+    texts = batch.column(at).combine_chunks().take(pa.array(rows))
+    return np.asarray(pc.fill_null(texts.cast(pa.int64()), 0))
+
+
+def marked_deleted(rows: pa.Table, rules: MergeRules) -> Bools:
+    """Which rows say of themselves that they are deletes."""
+    deleted = np.zeros(rows.num_rows, np.bool_)
+    for name in rules.delete_columns:
+        column = rows.column(name)
+        if name == IS_DELETED_COLUMN and pa.types.is_boolean(column.type):
+            deleted |= _true(column)
+        elif name == OPERATION_COLUMN:
+            deleted |= _true(pc.equal(column, "D"))
+        if rules.delete_marker is not None and name == rules.delete_marker[0]:
+            deleted |= _true(pc.equal(pc.cast(column, pa.string()), rules.delete_marker[1]))
+    return deleted
+
+
+def ordering_like(values: pa.Array, target: pa.DataType, where: str) -> pa.Array:
+    """A delete's ordering values in the type of the ordering column; times may come as plain numbers of micros."""
+    if pa.types.is_timestamp(target) and pa.types.is_integer(values.type):
+        return values.cast(pa.int64()).cast(pa.timestamp("us", tz=target.tz)).cast(target)
+    if pa.types.is_date32(target) and pa.types.is_integer(values.type):
+        return values.cast(pa.int32()).cast(target)
+    return widen(values, target, f"a delete's ordering value in {where}")
+
+
+def _joined(parts: list[_Part], times: list[Ints], rules: MergeRules, schema: pa.Schema) -> Versions:
+    rows = pa.concat_tables([p.rows for p in parts]).combine_chunks()
+    order = [pa.concat_arrays([p.order[i] for p in parts]) for i in range(len(rules.order_columns))]
+    return Versions(
+        keys=pa.concat_arrays([_one(p.keys) for p in parts]),
+        rows=rows,
+        order=order_keys(order, len(rows)),
+        deleted=np.concatenate([p.deleted for p in parts]),
+        unconditional=np.concatenate([p.unconditional for p in parts]),
+        request_times=np.concatenate(times),
+        present=_present(parts, rows, rules, schema),
+    )
+
+
+def _present(parts: list[_Part], rows: pa.Table, rules: MergeRules, schema: pa.Schema) -> dict[str, Bools] | None:
+    if rules.partial_mode is PartialMode.NONE and all(p.present is None for p in parts):
+        return None
+    present = {}
+    for name in schema.names:
+        by_block = [np.full(len(p.keys), p.present is None or p.present[name], np.bool_) for p in parts]
+        present[name] = np.concatenate(by_block) & counts(rows.column(name), rules)
+    return present
+
+
+def counts(column: pa.ChunkedArray, rules: MergeRules) -> Bools:
+    """Which values of full rows count, by the table's partial update mode: the others mean 'keep what was there'."""
+    if rules.partial_mode is PartialMode.IGNORE_DEFAULTS:
+        return ~_true(pc.is_null(column))
+    if rules.partial_mode is PartialMode.FILL_UNAVAILABLE and rules.unavailable_value is not None:
+        if pa.types.is_string(column.type):
+            return ~_true(pc.equal(column, rules.unavailable_value))
+        if pa.types.is_binary(column.type):
+            return ~_true(pc.equal(column, rules.unavailable_value.encode()))
+    return np.ones(len(column), np.bool_)
+
+
+def _true(flags: pa.ChunkedArray | pa.Array) -> Bools:
+    return np.asarray(_one(pc.fill_null(flags, False)).cast(pa.uint8())).astype(np.bool_)
+
+
+def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return column

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Spark 3.5 with Apache Hudi 1.2.0: reads one JSON command a line, answers one JSON line each.
+
+It runs in the referee's own interpreter (referee.py makes it) and imports nothing of lakebraid. Commands, each with an `id` that the answer repeats:
+
+    {"do": "make", "table": NAME, "root": DIR}        a definition of tables.py, by real Hudi; answers the expected rows
+    {"do": "answers", "path": P}                      all expected answers of a table that is there already
+    {"do": "read", "path": P, "mode": M, "options"}   M: snapshot, read_optimized, as_of, incremental, cdc
+    {"do": "write", "path": P, "rows": R, "options"}  R: a Parquet file's path, or {"schema": DDL, "json": [rows]}
+    {"do": "sql", "text": S}                          any SQL, CALL procedures included; answers its rows
+    {"do": "stop"}
+"""
+
+import json
+import os
+import sys
+import traceback
+
+import answers
+import pyspark
+import tables
+import tables_merging  # noqa: F401  registers
+from pyspark.sql import DataFrame, SparkSession
+
+
+def main() -> None:
+    # The JVM and its logs inherit file descriptor 1; answers go through a copy that they cannot reach.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    spark = session(os.environ["REFEREE_JAR"])
+    say(out, {"ready": True, "spark": pyspark.__version__})
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command["do"] == "stop":
+            break
+        try:
+            say(out, {"id": command["id"], "ok": COMMANDS[command["do"]](spark, command)})
+        except Exception as trouble:  # noqa: BLE001  the caller decides what a refusal of Hudi's means
+            say(out, {"id": command["id"], "error": answers.first_line(trouble), "trace": traceback.format_exc()})
+    spark.stop()
+
+
+def say(out, value: dict) -> None:
+    out.write(json.dumps(value) + "\n")
+    out.flush()
+
+
+def session(jar: str) -> SparkSession:
+    """A local Spark that knows Hudi; `jar` is a file, or a Maven coordinate that Spark's own ivy fetches."""
+    where = "spark.jars" if os.path.exists(jar) else "spark.jars.packages"
+    utc = "-Duser.timezone=UTC"
+    settings = {
+        where: jar,
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": utc,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.codegen.wholeStage": "false",  # compiling costs more than it saves on twenty rows
+        "spark.sql.warehouse.dir": os.environ.get("REFEREE_WAREHOUSE", "/tmp/referee-warehouse"),
+    }
+    builder = SparkSession.builder.master("local[2]").appName("referee")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def make(spark: SparkSession, command: dict) -> dict:
+    return tables.make(spark, command["table"], command["root"])
+
+
+def all_answers(spark: SparkSession, command: dict) -> dict:
+    return answers.all_answers(spark, command["path"])
+
+
+def read(spark: SparkSession, command: dict) -> dict:
+    frame = answers.query(spark, command["path"], command.get("mode", "snapshot"), command.get("options", {}))
+    return {"schema": frame.schema.jsonValue(), "rows": answers.encode_rows(frame)}
+
+
+def write(spark: SparkSession, command: dict) -> dict:
+    options = {str(key): str(value) for key, value in command.get("options", {}).items()}
+    rows_of(spark, command["rows"]).write.format("hudi").options(**options).mode(command.get("save_mode", "append")).save(
+        command["path"],
+    )
+    return {"completed": answers.completed(command["path"])}
+
+
+def rows_of(spark: SparkSession, rows: object) -> DataFrame:
+    if isinstance(rows, str):
+        return spark.read.parquet(rows)
+    lines = spark.sparkContext.parallelize([json.dumps(row) for row in rows["json"]], 1)
+    return spark.read.schema(rows["schema"]).json(lines)
+
+
+def sql(spark: SparkSession, command: dict) -> list:
+    return answers.encode_rows(spark.sql(command["text"]))
+
+
+COMMANDS = {"make": make, "answers": all_answers, "read": read, "write": write, "sql": sql}
+
+if __name__ == "__main__":
+    main()
