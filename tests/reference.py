@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 DATA = Path(__file__).parent / "data"
+TEXTS = {"v9_mor_partition_timestamp": ("at",)}
 LEFT_OUT = ("_hoodie_file_name", "_hoodie_commit_seqno")
 
 
@@ -36,8 +37,13 @@ class Reference:
     @property
     def overlaps(self) -> bool:
         """Whether some write started before an earlier-started one had completed: then as-of means different things."""
-        writes = sorted((s, c) for s, c, action in self.completed if action in ("commit", "deltacommit", "replacecommit"))
+        writes = sorted(
+            (s, c) for s, c, action in self.completed if action in ("commit", "deltacommit", "replacecommit")
+        )
         return any(later[0] < earlier[1] for earlier, later in zip(writes, writes[1:], strict=False))
+
+    def hudi(self, rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        return hudi_rows(rows, TEXTS.get(self.name, ()))
 
     def times(self) -> list[str]:
         done = {c for _, c, action in self.completed if action in ("commit", "deltacommit", "replacecommit")}
@@ -105,8 +111,11 @@ def our_rows(table: pa.Table, columns: Iterable[str] | None = None) -> list[tupl
     return sorted(rows, key=repr)
 
 
-def hudi_rows(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def hudi_rows(rows: list[dict[str, Any]], texts: Iterable[str] = ()) -> list[tuple[Any, ...]]:
+    """Hudi's rows. Columns in `texts` are numbers that Hudi hands out as text (FORMAT, trap 28)."""
+
     def one(row: dict[str, Any]) -> tuple[Any, ...]:
+        row = row | {c: int(row[c]) for c in texts if row.get(c) is not None}
         pairs = ((c, decode(row[c])) for c in sorted(row) if c not in LEFT_OUT)
         return tuple((c, "NaN" if isinstance(v, float) and math.isnan(v) else v) for c, v in pairs)
 

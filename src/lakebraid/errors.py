@@ -24,13 +24,18 @@ A message says what happened, to what, whether data is safe, and what to do. The
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
+
+_STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that would steer a terminal or could not be printed; names and values out of files end up in messages."""
 
 
 class LakebraidError(Exception):
     """The root of all errors raised on purpose; its facts are readable as attributes."""
 
     def __init__(self, message: str, **facts: Any) -> None:
+        message = _STEERING.sub(lambda found: ascii(found[0])[1:-1], message)
         super().__init__(message)
         self.message = message
         self.facts = facts

@@ -89,6 +89,9 @@ READ_ATTEMPTS_MAX: Final = 12
 EMPTY_COMPLETED_RETRIES: Final = 3
 """How often a completed but still empty timeline file is read again (Hudi creates, then fills, it)."""
 
+EMPTY_COMPLETED_MS_MAX: Final = 60_000
+"""After this time nobody will fill an empty completed timeline file any more; waiting for each of many takes hours."""
+
 BATCH_ROWS: Final = 65_536
 """Rows of one Arrow batch on the way through a merge: a few MiB, so that memory stays flat."""
 
@@ -151,3 +154,26 @@ AVRO_BATCH_ROWS: Final = 8192
 
 ORDERING_FIELDS_MAX: Final = 1000
 """Ordering values of one delete; tables have one or two."""
+
+PARQUET_PAGE_BYTES_FREE: Final = 64 * MIB
+"""A page of a Parquet file may always unfold to this; honest ones have about one MiB."""
+
+PARQUET_PAGE_EXPANSION_MAX: Final = 256
+"""Beyond that, how many times its stored bytes a page may unfold to."""
+
+PARQUET_UNFOLDED_BYTES_FREE: Final = 512 * MIB
+"""What the rows of a Parquet file may always take in memory; beyond, PARQUET_EXPANSION_MAX times its bytes. Columns
+that are all null in a wide table reach thousands of times, so less would refuse honest files."""
+
+PARQUET_HELD_BYTES: Final = 128 * MIB
+"""When so much is decoded, it is handed on, even if it is less than a batch."""
+
+PARQUET_STEP_BYTES_FREE: Final = 1 * GIB
+"""What one step may take at worst, if every row repeats the largest text that a dictionary can hold; beyond,
+PARQUET_PAGE_EXPANSION_MAX times the bytes of the file."""
+
+NAMES_SHOWN_MAX: Final = 200
+"""Names of columns that a message lists, and that are compared with a misspelt one."""
+
+SPARK_TASK_BYTES: Final = 32 * MIB
+"""File bytes of small slices that share one Spark task: each task costs some 80 ms of CPU before it reads anything."""

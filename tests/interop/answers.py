@@ -27,10 +27,12 @@ def all_answers(spark: SparkSession, path: str) -> dict:
     found["read_optimized"] = answer(lambda: encode_rows(query(spark, path, "read_optimized")))
     times = sorted({completion for _, completion, action in done if action in WRITES})
     found["as_of"] = {
-        time: answer(lambda time=time: encode_rows(query(spark, path, "as_of", {"as.of.instant": time}))) for time in times
+        time: answer(lambda time=time: encode_rows(query(spark, path, "as_of", {"as.of.instant": time})))
+        for time in times
     }
     found["incremental_after"] = {
-        time: answer(lambda time=time: encode_rows(query(spark, path, "incremental", begin(time)))) for time in ["000", *times]
+        time: answer(lambda time=time: encode_rows(query(spark, path, "incremental", begin(time))))
+        for time in ["000", *times]
     }
     return found
 

@@ -4,6 +4,7 @@
 It runs in the referee's own interpreter (referee.py makes it) and imports nothing of lakebraid. Commands, each with an `id` that the answer repeats:
 
     {"do": "make", "table": NAME, "root": DIR}        a definition of tables.py, by real Hudi; answers the expected rows
+    {"do": "definitions"}                             the names of all definitions
     {"do": "answers", "path": P}                      all expected answers of a table that is there already
     {"do": "read", "path": P, "mode": M, "options"}   M: snapshot, read_optimized, as_of, incremental, cdc
     {"do": "write", "path": P, "rows": R, "options"}  R: a Parquet file's path, or {"schema": DDL, "json": [rows]}
@@ -19,7 +20,11 @@ import traceback
 import answers
 import pyspark
 import tables
-import tables_merging  # noqa: F401  registers
+import tables_keys
+import tables_merging
+import tables_services
+import tables_types
+import tables_versions
 from pyspark.sql import DataFrame, SparkSession
 
 
@@ -65,7 +70,7 @@ def session(jar: str) -> SparkSession:
         "spark.sql.codegen.wholeStage": "false",  # compiling costs more than it saves on twenty rows
         "spark.sql.warehouse.dir": os.environ.get("REFEREE_WAREHOUSE", "/tmp/referee-warehouse"),
     }
-    builder = SparkSession.builder.master("local[2]").appName("referee")
+    builder = SparkSession.builder.master("local[4]").appName("referee")
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -88,7 +93,9 @@ def read(spark: SparkSession, command: dict) -> dict:
 
 def write(spark: SparkSession, command: dict) -> dict:
     options = {str(key): str(value) for key, value in command.get("options", {}).items()}
-    rows_of(spark, command["rows"]).write.format("hudi").options(**options).mode(command.get("save_mode", "append")).save(
+    rows_of(spark, command["rows"]).write.format("hudi").options(**options).mode(
+        command.get("save_mode", "append")
+    ).save(
         command["path"],
     )
     return {"completed": answers.completed(command["path"])}
@@ -105,7 +112,12 @@ def sql(spark: SparkSession, command: dict) -> list:
     return answers.encode_rows(spark.sql(command["text"]))
 
 
-COMMANDS = {"make": make, "answers": all_answers, "read": read, "write": write, "sql": sql}
+def definitions(_: SparkSession, __: dict) -> list:
+    return sorted(tables.DEFINITIONS)
+
+
+REGISTERED = (tables_keys, tables_merging, tables_services, tables_types, tables_versions)
+COMMANDS = {"definitions": definitions, "make": make, "answers": all_answers, "read": read, "write": write, "sql": sql}
 
 if __name__ == "__main__":
     main()

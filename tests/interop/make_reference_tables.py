@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from referee import Referee
+from referee import Referee  # this folder is the script's own
 
 DATA = Path(__file__).parent.parent / "data"
 ZIP_BYTES_MAX = 60_000
@@ -57,12 +57,16 @@ def as_lines(value: object) -> str:
         case list() if value and isinstance(value[0], dict):
             return "[\n" + ",\n".join(compact(row) for row in value) + "\n]"
         case dict() if value and all(isinstance(inner, list) for inner in value.values()):
-            return "{\n" + ",\n".join(f"{json.dumps(key)}: {as_lines(inner)}" for key, inner in sorted(value.items())) + "\n}"
+            return (
+                "{\n"
+                + ",\n".join(f"{json.dumps(key)}: {as_lines(inner)}" for key, inner in sorted(value.items()))
+                + "\n}"
+            )
     return compact(value)
 
 
 def compact(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(", ", ": "))
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 if __name__ == "__main__":

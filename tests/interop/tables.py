@@ -30,7 +30,11 @@ QUIET = {
     "hoodie.index.bloom.num_entries": "50",
     "hoodie.bloom.index.filter.dynamic.max.entries": "100",
 }
-ONE_BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "SIMPLE", "hoodie.bucket.index.num.buckets": "1"}
+ONE_BUCKET = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.index.bucket.engine": "SIMPLE",
+    "hoodie.bucket.index.num.buckets": "1",
+}
 NBCC = {
     **ONE_BUCKET,
     "hoodie.table.type": "MERGE_ON_READ",
@@ -74,20 +78,28 @@ class Hudi:
     options: dict[str, str] = field(default_factory=dict)
     extras: dict = field(default_factory=dict)
 
-    def define(self, ddl: str, *, keys: str = "id", ordering: str = "ts", partition: str = "part", mor: bool = True, **more) -> None:
+    def define(
+        self, ddl: str, *, keys: str = "id", ordering: str = "ts", partition: str = "part", mor: bool = True, **more
+    ) -> None:
         """What all later writes share. `more` are Hudi options with dots written as double underscores, or one dict `options`."""
         self.ddl = ddl
         extra = more.pop("options", {})
-        self.options = QUIET | ONE_BUCKET | {
-            "hoodie.table.name": self.name,
-            "hoodie.datasource.write.table.type": "MERGE_ON_READ" if mor else "COPY_ON_WRITE",
-            "hoodie.datasource.write.recordkey.field": keys,
-            "hoodie.datasource.write.partitionpath.field": partition,
-        }
+        self.options = (
+            QUIET
+            | ONE_BUCKET
+            | {
+                "hoodie.table.name": self.name,
+                "hoodie.datasource.write.table.type": "MERGE_ON_READ" if mor else "COPY_ON_WRITE",
+                "hoodie.datasource.write.recordkey.field": keys,
+                "hoodie.datasource.write.partitionpath.field": partition,
+            }
+        )
         if ordering:
             self.options["hoodie.table.ordering.fields"] = ordering
         if not partition:
-            self.options["hoodie.datasource.write.keygenerator.class"] = "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+            self.options["hoodie.datasource.write.keygenerator.class"] = (
+                "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+            )
         self.options |= extra
 
     def frame(self, rows: Sequence[tuple], ddl: str = "") -> DataFrame:
@@ -160,7 +172,11 @@ class Hudi:
             settings.put(key, value)
         schema = ""
         return self.java("org.apache.hudi.DataSourceUtils").createHoodieClient(
-            self.spark._jsparkSession.sparkContext() and self.spark.sparkContext._jsc, schema, self.path, self.name, settings
+            self.spark._jsparkSession.sparkContext() and self.spark.sparkContext._jsc,
+            schema,
+            self.path,
+            self.name,
+            settings,
         )
 
     def java(self, name: str):
@@ -171,7 +187,9 @@ class Hudi:
 
     def keep(self, name: str) -> None:
         """Remembers the snapshot of this moment as an extra answer."""
-        self.extras[name] = answers.answer(lambda: answers.encode_rows(answers.query(self.spark, self.path, "snapshot")))
+        self.extras[name] = answers.answer(
+            lambda: answers.encode_rows(answers.query(self.spark, self.path, "snapshot"))
+        )
 
     def slow(self, rows: Sequence[tuple], ddl: str = "", **options) -> "Slow":
         """A writer that has begun and waits in the middle until it is told to go on."""

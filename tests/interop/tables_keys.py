@@ -14,9 +14,15 @@ ODD = [
 ]  # fmt: skip
 
 
-@table("COMPLEX keys of two text fields with commas, colons, emoji, empty and null parts; NBCC, four buckets; updates and deletes of each")
+@table(
+    "COMPLEX keys of two text fields with commas, colons, emoji, empty and null parts; NBCC, four buckets; updates and deletes of each"
+)
 def v9_mor_keys_composite(hudi: Hudi) -> None:
-    hudi.define("k1 string, k2 string, v int, ts bigint, part string", keys="k1,k2", options=NBCC | FOUR_BUCKETS | {GENERATOR: GENERATORS + "ComplexKeyGenerator"})
+    hudi.define(
+        "k1 string, k2 string, v int, ts bigint, part string",
+        keys="k1,k2",
+        options=NBCC | FOUR_BUCKETS | {GENERATOR: GENERATORS + "ComplexKeyGenerator"},
+    )
     hudi.upsert([(*key, number, 10, "p") for number, key in enumerate(ODD)])
     hudi.upsert([(*key, 100 + number, 5 + 10 * (number % 2), "p") for number, key in enumerate(ODD)])
     hudi.delete([(*key, 0, 0, "p") for key in ODD[::5]])
@@ -24,7 +30,10 @@ def v9_mor_keys_composite(hudi: Hudi) -> None:
 
 @table("COMPLEX generator with a single key field")
 def v9_mor_keys_complex_single(hudi: Hudi) -> None:
-    hudi.define("id string, v int, ts bigint, part string", options=FOUR_BUCKETS | {GENERATOR: GENERATORS + "ComplexKeyGenerator"})
+    hudi.define(
+        "id string, v int, ts bigint, part string",
+        options=FOUR_BUCKETS | {GENERATOR: GENERATORS + "ComplexKeyGenerator"},
+    )
     hudi.upsert([(f"{first}", number, 10, "p") for number, (first, _) in enumerate(ODD) if first])
     hudi.upsert([("a,b", 100, 20, "p"), ("x:y,z", 101, 20, "p"), ("new", 102, 20, "p")])
     hudi.delete([("%2F", 0, 0, "p")])
@@ -37,7 +46,9 @@ def v9_mor_keys_non_partitioned(hudi: Hudi) -> None:
     hudi.define(ddl, keys="i,l,b,m,d,t", partition="", options=FOUR_BUCKETS)
     rows = [(number, -number * 10**12, number % 2 == 0, number, day, moment, "base", 10) for number in range(5)]
     hudi.upsert([(*row[:3], money(row[3]), *row[4:]) for row in rows])
-    hudi.upsert([(1, -(10**12), False, money(1), day, moment, "changed", 20), (9, 9, True, None, None, None, "new", 20)])
+    hudi.upsert(
+        [(1, -(10**12), False, money(1), day, moment, "changed", 20), (9, 9, True, None, None, None, "new", 20)]
+    )
     hudi.delete([(2, -2 * 10**12, True, money(2), day, moment, "", 0)])
 
 
@@ -50,9 +61,14 @@ def money(number: int):
 PLACES = ["a/b", "50%", "two words", "ü\u20ac", "k=v", "#?*", "plain", "", None, "a:b"]
 
 
-@table("partition values with slashes, percent signs, spaces, unicode, nulls: hive style and url-encoded; an update in each")
+@table(
+    "partition values with slashes, percent signs, spaces, unicode, nulls: hive style and url-encoded; an update in each"
+)
 def v9_mor_partition_encoded(hudi: Hudi) -> None:
-    style = {"hoodie.datasource.write.hive_style_partitioning": "true", "hoodie.datasource.write.partitionpath.urlencode": "true"}
+    style = {
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
+    }
     hudi.define("id int, v string, ts bigint, place string", partition="place", options=ONE_BUCKET | style)
     hudi.upsert([(number, "base", 10, place) for number, place in enumerate(PLACES)])
     hudi.upsert([(number, "changed", 20, place) for number, place in enumerate(PLACES[:3])])
@@ -60,7 +76,12 @@ def v9_mor_partition_encoded(hudi: Hudi) -> None:
 
 @table("partition values with slashes that become folders, spaces and unicode, not encoded; COW")
 def v9_cow_partition_plain(hudi: Hudi) -> None:
-    hudi.define("id int, v string, ts bigint, place string", partition="place", mor=False, options={"hoodie.index.type": "SIMPLE"})
+    hudi.define(
+        "id int, v string, ts bigint, place string",
+        partition="place",
+        mor=False,
+        options={"hoodie.index.type": "SIMPLE"},
+    )
     places = ["a/b", "a/c/d", "two words", "ü", None, "x"]
     hudi.upsert([(number, "base", 10, place) for number, place in enumerate(places)])
     hudi.upsert([(0, "changed", 20, "a/b"), (2, "changed", 20, "two words")])
@@ -69,14 +90,28 @@ def v9_cow_partition_plain(hudi: Hudi) -> None:
 @table("two partition columns, text and int, hive style, with nulls; COMPLEX keys")
 def v9_mor_partition_two_levels(hudi: Hudi) -> None:
     style = {"hoodie.datasource.write.hive_style_partitioning": "true", GENERATOR: GENERATORS + "ComplexKeyGenerator"}
-    hudi.define("id int, v string, ts bigint, country string, year int", partition="country,year", options=ONE_BUCKET | style)
-    hudi.upsert([(1, "base", 10, "NO", 2024), (2, "base", 10, "NO", 2025), (3, "base", 10, "DE", 2024), (4, "base", 10, None, 2024), (5, "base", 10, "DE", None)])
+    hudi.define(
+        "id int, v string, ts bigint, country string, year int", partition="country,year", options=ONE_BUCKET | style
+    )
+    hudi.upsert(
+        [
+            (1, "base", 10, "NO", 2024),
+            (2, "base", 10, "NO", 2025),
+            (3, "base", 10, "DE", 2024),
+            (4, "base", 10, None, 2024),
+            (5, "base", 10, "DE", None),
+        ]
+    )
     hudi.upsert([(1, "changed", 20, "NO", 2024), (4, "changed", 20, None, 2024), (5, "stale", 5, "DE", None)])
 
 
 @table("partitioned by date and int columns, not hive style")
 def v9_mor_partition_typed(hudi: Hudi) -> None:
-    hudi.define("id int, v string, ts bigint, day date, n int", partition="day,n", options=ONE_BUCKET | {GENERATOR: GENERATORS + "ComplexKeyGenerator"})
+    hudi.define(
+        "id int, v string, ts bigint, day date, n int",
+        partition="day,n",
+        options=ONE_BUCKET | {GENERATOR: GENERATORS + "ComplexKeyGenerator"},
+    )
     hudi.upsert([(number, "base", 10, datetime.date(2024, 1, 1 + number % 2), number % 2) for number in range(4)])
     hudi.upsert([(1, "changed", 20, datetime.date(2024, 1, 2), 1)])
 
@@ -91,23 +126,44 @@ NOON = 1_705_320_000_000
 
 @table("TIMESTAMP key generator: a long of milliseconds becomes yyyy/MM/dd folders")
 def v9_mor_partition_timestamp(hudi: Hudi) -> None:
-    hudi.define("id int, v string, ts bigint, at bigint", partition="at", options=ONE_BUCKET | TIME | {GENERATOR: GENERATORS + "TimestampBasedKeyGenerator"})
+    hudi.define(
+        "id int, v string, ts bigint, at bigint",
+        partition="at",
+        options=ONE_BUCKET | TIME | {GENERATOR: GENERATORS + "TimestampBasedKeyGenerator"},
+    )
     hudi.upsert([(number, "base", 10, NOON + number * 43_200_000) for number in range(4)])
     hudi.upsert([(1, "changed", 20, NOON + 43_200_000)])
 
 
 @table("CUSTOM key generator: one simple and one timestamp field, hive style")
 def v9_mor_partition_custom(hudi: Hudi) -> None:
-    style = TIME | {"hoodie.keygen.timebased.output.dateformat": "yyyyMMdd", "hoodie.datasource.write.hive_style_partitioning": "true"}
-    hudi.define("id int, v string, ts bigint, city string, at bigint", partition="city:SIMPLE,at:TIMESTAMP", options=ONE_BUCKET | style | {GENERATOR: GENERATORS + "CustomKeyGenerator"})
-    hudi.upsert([(number, "base", 10, "oslo" if number % 2 else "rome", NOON + number * 43_200_000) for number in range(4)])
+    style = TIME | {
+        "hoodie.keygen.timebased.output.dateformat": "yyyyMMdd",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+    }
+    hudi.define(
+        "id int, v string, ts bigint, city string, at bigint",
+        partition="city:SIMPLE,at:TIMESTAMP",
+        options=ONE_BUCKET | style | {GENERATOR: GENERATORS + "CustomKeyGenerator"},
+    )
+    hudi.upsert(
+        [(number, "base", 10, "oslo" if number % 2 else "rome", NOON + number * 43_200_000) for number in range(4)]
+    )
     hudi.upsert([(1, "changed", 20, "oslo", NOON + 43_200_000)])
 
 
 @table("partition columns dropped from the files; COW, hive style")
 def v9_cow_partition_dropped(hudi: Hudi) -> None:
-    style = {"hoodie.datasource.write.drop.partition.columns": "true", "hoodie.datasource.write.hive_style_partitioning": "true"}
-    hudi.define("id int, v string, ts bigint, part string, n int", partition="part,n", mor=False, options={"hoodie.index.type": "SIMPLE", GENERATOR: GENERATORS + "ComplexKeyGenerator"} | style)
+    style = {
+        "hoodie.datasource.write.drop.partition.columns": "true",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+    }
+    hudi.define(
+        "id int, v string, ts bigint, part string, n int",
+        partition="part,n",
+        mor=False,
+        options={"hoodie.index.type": "SIMPLE", GENERATOR: GENERATORS + "ComplexKeyGenerator"} | style,
+    )
     hudi.upsert([(1, "base", 10, "p", 1), (2, "base", 10, "q", 2)])
     hudi.upsert([(1, "changed", 20, "p", 1), (3, "new", 20, "q", 2)])
 
@@ -127,8 +183,14 @@ def v9_mor_no_meta(hudi: Hudi) -> None:
 
 @table("no meta columns, MOR, keys of two fields: updates and a delete")
 def v9_mor_no_meta_composite(hudi: Hudi) -> None:
-    hudi.define("k1 string, k2 int, v string, ts bigint, part string", keys="k1,k2", options=ONE_BUCKET | BARE | {GENERATOR: GENERATORS + "ComplexKeyGenerator"})
-    hudi.upsert([("a,k2:1", 1, "base", 10, "p"), ("a", 1, "base", 10, "p"), ("b", 2, "base", 10, "p"), ("", 3, "base", 10, "p")])
+    hudi.define(
+        "k1 string, k2 int, v string, ts bigint, part string",
+        keys="k1,k2",
+        options=ONE_BUCKET | BARE | {GENERATOR: GENERATORS + "ComplexKeyGenerator"},
+    )
+    hudi.upsert(
+        [("a,k2:1", 1, "base", 10, "p"), ("a", 1, "base", 10, "p"), ("b", 2, "base", 10, "p"), ("", 3, "base", 10, "p")]
+    )
     hudi.upsert([("a,k2:1", 1, "newer", 20, "p"), ("b", 2, "older", 5, "p"), ("", 3, "newer", 20, "p")])
     hudi.delete([("a", 1, "", 0, "p")])
 

@@ -13,7 +13,9 @@ def rows(name: str, values: dict[int, int], part: str = "p", deleted: bool = Fal
     return [(key, name, ts, part, deleted) for key, ts in values.items()]
 
 
-@table("NBCC: a slow writer begins before and ends after a fast one and a compaction plan; newer, equal and older values; a delete of each")
+@table(
+    "NBCC: a slow writer begins before and ends after a fast one and a compaction plan; newer, equal and older values; a delete of each"
+)
 def v9_mor_late_writer(hudi: Hudi) -> None:
     hudi.define(ROW, options=NBCC)
     late_writer(hudi)
@@ -52,7 +54,9 @@ def v9_mor_late_writers_two_compactions(hudi: Hudi) -> None:
     two.finish()
 
 
-@table("a first write into an empty table is pending and dead; another one is completed after it (Hudi hides the group)")
+@table(
+    "a first write into an empty table is pending and dead; another one is completed after it (Hudi hides the group)"
+)
 def v9_mor_hidden_group(hudi: Hudi) -> None:
     hudi.define(ROW, options=NBCC)
     hudi.upsert(rows("seen", {1: 10}, "q"))
@@ -66,33 +70,17 @@ def v9_mor_log_compaction_chain(hudi: Hudi) -> None:
     hudi.upsert(rows("base", dict.fromkeys(range(1, 9), 10)))
     hudi.upsert(rows("u1", {1: 20, 2: 20, 3: 5}) + rows("", {4: 20}, deleted=True))
     hudi.delete(rows("", {5: 0}))
+    hudi.upsert(rows("u1b", {2: 20, 7: 20}))
     hudi.log_compact()
+    hudi.upsert(rows("u2a", {7: 25}))
     hudi.upsert(rows("u2", {1: 15, 2: 30, 4: 15, 5: 1}) + rows("", {6: 5}, deleted=True))
     hudi.log_compact()
     hudi.upsert(rows("u3", {4: 30, 6: 8}))
 
 
-@table("log compaction of partial blocks, then a further partial update")
-def v9_mor_log_compaction_partial(hudi: Hudi) -> None:
-    sql_table(hudi, WIDE)
-    hudi.frame([(key, "a0", "b0", "c0", "d0", 10, "p") for key in range(1, 5)], WIDE).createOrReplaceTempView("source")
-    hudi.sql("insert into {table} select * from source")
-    partial(hudi, "ab", [(1, "1", 20), (2, "1", 40), (3, "1", 5)])
-    partial(hudi, "bc", [(1, "2", 30), (2, "2", 30), (3, "2", 6)])
-    hudi.keep("snapshot_before_log_compaction")
-    hudi.define(WIDE, options=ONE_BUCKET | {"hoodie.datasource.write.hive_style_partitioning": "true"})
-    hudi.log_compact()
-    partial(hudi, "cd", [(1, "3", 25), (2, "3", 50), (4, "3", 20)])
-
-
 @table("bloom index, MOR: updates with record positions, deletes, compaction, an update by Parquet blocks")
 def v9_mor_bloom_positions(hudi: Hudi) -> None:
     positions(hudi, BLOOM)
-
-
-@table("simple index, MOR: updates with record positions, deletes, compaction, an update by Parquet blocks")
-def v9_mor_simple_positions(hudi: Hudi) -> None:
-    positions(hudi, SIMPLE)
 
 
 def positions(hudi: Hudi, index: dict[str, str]) -> None:
@@ -104,7 +92,9 @@ def positions(hudi: Hudi, index: dict[str, str]) -> None:
     hudi.upsert(rows("late", {1: 30, 6: 1}), options={"hoodie.logfile.data.block.format": "parquet"})
 
 
-@table("MOR: insert_overwrite of one partition, updates after it, delete_partition of another, insert_overwrite_table at last but one")
+@table(
+    "MOR: insert_overwrite of one partition, updates after it, delete_partition of another, insert_overwrite_table at last but one"
+)
 def v9_mor_overwrite(hudi: Hudi) -> None:
     hudi.define(ROW, options=SIMPLE)
     hudi.upsert(rows("base", {1: 10, 2: 10}, "p") + rows("base", {3: 10, 4: 10}, "q") + rows("base", {5: 10}, "r"))
@@ -124,7 +114,9 @@ def v9_cow_overwrite(hudi: Hudi) -> None:
     hudi.write("delete_partition", rows("", {0: 0}, "r"), options={"hoodie.datasource.write.partitions.to.delete": "r"})
 
 
-@table("COW: small files clustered by a sort column, then an upsert into the new groups; one more clustering is planned only")
+@table(
+    "COW: small files clustered by a sort column, then an upsert into the new groups; one more clustering is planned only"
+)
 def v9_cow_clustering(hudi: Hudi) -> None:
     hudi.define(ROW, mor=False, options=BLOOM | {"hoodie.parquet.small.file.limit": "0"})
     hudi.write("insert", rows("base", {3: 10, 1: 10}))
@@ -180,14 +172,18 @@ def v9_mor_cleaned_archived(hudi: Hudi) -> None:
     hudi.define(ROW, options=ONE_BUCKET)
     hudi.upsert(rows("base", dict.fromkeys(range(1, 7), 10)))
     for step in range(1, 8):
-        hudi.upsert(rows(f"u{step}", {step % 6 + 1: 10 + step}) + rows("", {(step + 3) % 6 + 1: 9 + step}, deleted=True), options=small)
+        hudi.upsert(
+            rows(f"u{step}", {step % 6 + 1: 10 + step}) + rows("", {(step + 3) % 6 + 1: 9 + step}, deleted=True),
+            options=small,
+        )
 
 
-@table("metadata table with all its default partitions, MOR, two partitions, an update and a compaction")
+@table("metadata table with files and column_stats, MOR, not partitioned, an update")
 def v9_mor_metadata_default(hudi: Hudi) -> None:
-    hudi.define("id int, name string, ts bigint, part string", options=ONE_BUCKET | {"hoodie.metadata.enable": "true"})
-    hudi.upsert([(1, "base", 10, "p"), (2, "base", 10, "q")])
-    hudi.upsert([(1, "u", 20, "p")])
+    small = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.column.list": "id"}
+    hudi.define("id int, name string, ts bigint", partition="", options=ONE_BUCKET | small)
+    hudi.upsert([(1, "base", 10), (2, "base", 10)])
+    hudi.upsert([(1, "u", 20)])
 
 
 @table("bulk_insert only, no update ever, two partitions, two files in one")
@@ -236,6 +232,8 @@ def changes(hudi: Hudi, *, compact: bool = True) -> None:
     hudi.delete(rows("", {1: 0}))
     hudi.upsert(rows("back", {1: 1}))
     hudi.extras["cdc_after"] = {
-        time: answers.answer(lambda time=time: answers.encode_rows(answers.query(hudi.spark, hudi.path, "cdc", answers.begin(time))))
+        time: answers.answer(
+            lambda time=time: answers.encode_rows(answers.query(hudi.spark, hudi.path, "cdc", answers.begin(time)))
+        )
         for time in ["000", *(one[1] for one in answers.completed(hudi.path))]
     }

@@ -34,7 +34,20 @@ def empty(key: str, ts: int) -> tuple:
     """Empty where a value can be empty, the extremes where it can be extreme."""
     nothing = (0, 0, 0, 0, 0.0, -0.0, False, "", b"", decimal.Decimal("-99999999.99"), decimal.Decimal(0))
     old = (datetime.date(1582, 10, 15), datetime.datetime(1969, 12, 31, 23, 59, 59, 999999))
-    return (key, *nothing, decimal.Decimal("9999999999999999999999999999.9999999999"), *old, [], [], {}, {}, {"one": None, "day": None}, [], ts, "p")
+    return (
+        key,
+        *nothing,
+        decimal.Decimal("9999999999999999999999999999.9999999999"),
+        *old,
+        [],
+        [],
+        {},
+        {},
+        {"one": None, "day": None},
+        [],
+        ts,
+        "p",
+    )
 
 
 def strict(key: str, ts: int, mark: int) -> tuple:
@@ -69,7 +82,11 @@ def v9_mor_types_parquet(hudi: Hudi) -> None:
 @table("all types nested: two-level lists in base files and Parquet log blocks, by the Avro writer")
 def v9_mor_types_two_level(hudi: Hudi) -> None:
     hudi.spark.sparkContext._jsc.hadoopConfiguration().set("parquet.avro.write-old-list-structure", "true")
-    all_types(hudi, strict, ONE_BUCKET | {"parquet.avro.write-old-list-structure": "true", "hoodie.logfile.data.block.format": "parquet"})
+    all_types(
+        hudi,
+        strict,
+        ONE_BUCKET | {"parquet.avro.write-old-list-structure": "true", "hoodie.logfile.data.block.format": "parquet"},
+    )
     hudi.compact()
     hudi.upsert([strict("g", 30, 8), strict("a", 30, 9)])
 
@@ -82,12 +99,19 @@ def v9_mor_types_compacted(hudi: Hudi) -> None:
     hudi.upsert([full("a", 30, 8), bare("d", 30)])
 
 
-@table("COW, all types nested with nulls by bulk_insert's row writer, legacy format: three-level lists of another naming, fixed decimals")
+@table(
+    "COW, all types nested with nulls by bulk_insert's row writer, legacy format: three-level lists of another naming, fixed decimals"
+)
 def v9_cow_types_row_writer(hudi: Hudi) -> None:
     # The row writer knows no tinyint and no smallint.
     ddl = TYPES.replace("tiny tinyint, small smallint, ", "")
-    first, second = ([row[:1] + row[3:] for row in rows] for rows in ([full("a", 10, 1), bare("b", 10), empty("c", 10)], [full("d", 10, 2)]))
-    hudi.define(ddl, mor=False, options={"hoodie.index.type": "SIMPLE", "hoodie.datasource.write.row.writer.enable": "true"})
+    first, second = (
+        [row[:1] + row[3:] for row in rows]
+        for rows in ([full("a", 10, 1), bare("b", 10), empty("c", 10)], [full("d", 10, 2)])
+    )
+    hudi.define(
+        ddl, mor=False, options={"hoodie.index.type": "SIMPLE", "hoodie.datasource.write.row.writer.enable": "true"}
+    )
     hudi.write("bulk_insert", first, options={"hoodie.parquet.writelegacyformat.enabled": "true"})
     hudi.write("bulk_insert", second, options={"hoodie.parquet.writelegacyformat.enabled": "false"})
 
@@ -98,14 +122,28 @@ def v9_mor_ntz_and_nan(hudi: Hudi) -> None:
     moment = datetime.datetime(1901, 2, 3, 4, 5, 6, 7)
     inf, nan = float("inf"), float("nan")
     hudi.define(ddl, options=ONE_BUCKET)
-    hudi.upsert([(1, moment, {"at": moment}, nan, -inf, 10, "p"), (2, None, None, None, nan, 10, "p"), (3, None, {"at": None}, inf, -0.0, 10, "p")])
+    hudi.upsert(
+        [
+            (1, moment, {"at": moment}, nan, -inf, 10, "p"),
+            (2, None, None, None, nan, 10, "p"),
+            (3, None, {"at": None}, inf, -0.0, 10, "p"),
+        ]
+    )
     later = moment + datetime.timedelta(days=40000, microseconds=1)
-    hudi.upsert([(1, later, None, inf, nan, 20, "p"), (3, later, {"at": later}, -inf, 5e-324, 20, "p"), (4, later, {"at": None}, nan, nan, 10, "p")])
+    hudi.upsert(
+        [
+            (1, later, None, inf, nan, 20, "p"),
+            (3, later, {"at": later}, -inf, 5e-324, 20, "p"),
+            (4, later, {"at": None}, nan, nan, 10, "p"),
+        ]
+    )
     hudi.compact()
     hudi.upsert([(2, moment, {"at": later}, 1.5, 2.5, 20, "p")])
 
 
-@table("columns added on top, in a struct, in a list of structs and in a map's struct; int to long and float to double; Avro logs")
+@table(
+    "columns added on top, in a struct, in a list of structs and in a map's struct; int to long and float to double; Avro logs"
+)
 def v9_mor_evolution_nested(hudi: Hudi) -> None:
     evolve(hudi, ONE_BUCKET)
 
@@ -113,9 +151,12 @@ def v9_mor_evolution_nested(hudi: Hudi) -> None:
 @table("the same changes of schema with Parquet log blocks, then compaction, then a writer with the old schema")
 def v9_mor_evolution_compacted(hudi: Hudi) -> None:
     evolve(hudi, NBCC | {"hoodie.logfile.data.block.format": "parquet"})
-    hudi.keep("snapshot_before_compaction")
     hudi.compact()
-    hudi.upsert([(5, 5, 5.5, {"x": 5}, [{"x": 5}], {"k": {"x": 5}}, 50, "p")], OLD, options={"hoodie.write.set.null.for.missing.columns": "true"})
+    hudi.upsert(
+        [(5, 5, 5.5, {"x": 5}, [{"x": 5}], {"k": {"x": 5}}, 50, "p")],
+        OLD,
+        options={"hoodie.write.set.null.for.missing.columns": "true"},
+    )
 
 
 OLD = "id int, n int, f float, st struct<x: int>, arr array<struct<x: int>>, m map<string, struct<x: int>>, ts bigint, part string"
@@ -126,12 +167,27 @@ NEW = """id int, n bigint, f double, st struct<x: bigint, y: string>, arr array<
 def evolve(hudi: Hudi, options: dict[str, str]) -> None:
     hudi.spark.sparkContext._jsc.hadoopConfiguration().set("parquet.avro.write-old-list-structure", "false")
     hudi.define(OLD, options=options)
-    hudi.upsert([(key, key, 0.1, {"x": key}, [{"x": key}, None], {"k": {"x": key}, "n": None}, 10, "p") for key in (1, 2, 3, 4)])
+    hudi.upsert(
+        [(key, key, 0.1, {"x": key}, [{"x": key}, None], {"k": {"x": key}, "n": None}, 10, "p") for key in (1, 2, 3, 4)]
+    )
     big = 2**40
-    hudi.upsert([
-        (2, big, 0.1, {"x": big, "y": "new"}, [{"x": big, "y": "new"}], {"k": {"x": big, "y": "new"}}, 20, "p", {"a": 1, "b": ["q"]}),
-        (3, big, 0.2, None, None, None, 5, "p", None),
-    ], NEW)
+    hudi.upsert(
+        [
+            (
+                2,
+                big,
+                0.1,
+                {"x": big, "y": "new"},
+                [{"x": big, "y": "new"}],
+                {"k": {"x": big, "y": "new"}},
+                20,
+                "p",
+                {"a": 1, "b": ["q"]},
+            ),
+            (3, big, 0.2, None, None, None, 5, "p", None),
+        ],
+        NEW,
+    )
 
 
 @table("a column changes int to string, long to string and float to string: what Hudi allows of it")
@@ -139,12 +195,18 @@ def v9_mor_evolution_to_string(hudi: Hudi) -> None:
     hudi.define("id int, n int, l bigint, f float, d double, ts bigint, part string", options=ONE_BUCKET)
     hudi.upsert([(key, key, -key, 0.1, 1e10, 10, "p") for key in (1, 2, 3, 4)])
     hudi.upsert([(3, -3, 2**62, 1e10, 1e-7, 20, "p"), (4, 0, 0, 100.0, 123456789.0, 20, "p")])
-    hudi.upsert([(2, "two", "long", "float", "double", 20, "p")], "id int, n string, l string, f string, d string, ts bigint, part string")
+    hudi.upsert(
+        [(2, "two", "long", "float", "double", 20, "p")],
+        "id int, n string, l string, f string, d string, ts bigint, part string",
+    )
 
 
 @table("a column is left out by later writers and taken back; nulls for what is missing")
 def v9_mor_evolution_dropped(hudi: Hudi) -> None:
-    keep = {"hoodie.write.set.null.for.missing.columns": "true", "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true"}
+    keep = {
+        "hoodie.write.set.null.for.missing.columns": "true",
+        "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+    }
     hudi.define("id int, gone string, kept string, ts bigint, part string", options=NBCC | keep)
     hudi.upsert([(key, "g", "k", 10, "p") for key in (1, 2, 3, 4)])
     hudi.upsert([(2, "k2", 20, "p")], "id int, kept string, ts bigint, part string")
@@ -155,7 +217,11 @@ def v9_mor_evolution_dropped(hudi: Hudi) -> None:
 @table("schema on read: a column is widened, one added, one renamed and one dropped by ALTER TABLE between writes")
 def v9_mor_evolution_on_read(hudi: Hudi) -> None:
     drop = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
-    settings = {"hoodie.schema.on.read.enable": "true", drop: "true", "hoodie.spark.sql.insert.into.operation": "upsert"}
+    settings = {
+        "hoodie.schema.on.read.enable": "true",
+        drop: "true",
+        "hoodie.spark.sql.insert.into.operation": "upsert",
+    }
     for key, value in settings.items():
         hudi.spark.conf.set(key, value)
     try:

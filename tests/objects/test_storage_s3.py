@@ -9,6 +9,7 @@ import pickle
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import parse_qs
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -78,6 +79,9 @@ def test_markers_of_folders_are_not_objects(storage: ObjectStorage, endpoint: st
     assert [info.name for info in storage.list()] == ["a/b/f"]
     assert storage.list_folder() == ([], ["a"])
     assert storage.list_folder("a") == ([], ["a/b"])
+    client(endpoint).put_object(Bucket=BUCKET, Key=f"{prefix}/empty/", Body=b"")
+    assert storage.list("empty") == []
+    assert storage.list_folder("empty") == ([], [])
 
 
 def test_a_copy_is_one_request_judged_by_the_server(scripted: ObjectStorage, stub: Stub) -> None:
@@ -86,6 +90,13 @@ def test_a_copy_is_one_request_judged_by_the_server(scripted: ObjectStorage, stu
     [(method, path, headers)] = stub.requests
     assert (method, path) == ("PUT", f"/{BUCKET}/t/timeline/1")
     assert headers["x-amz-copy-source"] == f"{BUCKET}/t/staged/1%20%C3%BC"
+
+
+def test_a_listing_after_a_name_lets_the_server_skip_what_is_before(scripted: ObjectStorage, stub: Stub) -> None:
+    stub.answer = lambda _method, _path: (200, b"<ListBucketResult></ListBucketResult>")
+    assert scripted.list("ledger", after="ledger/7") == []
+    [(_, path, _)] = stub.requests
+    assert parse_qs(path)["start-after"] == ["t/ledger/7"]
 
 
 def test_a_create_is_one_conditional_request(scripted: ObjectStorage, stub: Stub) -> None:

@@ -46,7 +46,9 @@ def test_a_snapshot_on_spark_has_the_rows_that_hudi_reads(
 
 
 @pytest.mark.parametrize("name", ["v9_mor_bucket_nbcc_parquet", "v9_cow_clean_savepoint", "v9_mor_partial_merge_into"])
-def test_changes_on_spark_are_those_in_process(name: str, references: dict[str, Reference], spark: SparkSession) -> None:
+def test_changes_on_spark_are_those_in_process(
+    name: str, references: dict[str, Reference], spark: SparkSession
+) -> None:
     reference = references[name]
     table = lb.Table.open(reference.path)
     after = reference.times()[-2]
@@ -55,11 +57,19 @@ def test_changes_on_spark_are_those_in_process(name: str, references: dict[str, 
         assert our_rows(arrow(changes.to_spark(spark))) == our_rows(changes.to_arrow())
 
 
-def test_columns_and_where_prune_without_changing_the_rows(references: dict[str, Reference], spark: SparkSession) -> None:
+def test_columns_and_where_prune_without_changing_the_rows(
+    references: dict[str, Reference], spark: SparkSession
+) -> None:
     for name in ("v9_mor_bucket_nbcc_avro", "v9_mor_clustering", "v9_cow_cdc"):
         table = lb.Table.open(references[name].path)
         whole = table.to_spark(spark=spark)
-        for where in ("id = 3", "id in (1, 5) and part = 'p0'", "name like 'a%' or ts > 10", "part is null", "not id < 4"):
+        for where in (
+            "id = 3",
+            "id in (1, 5) and part = 'p0'",
+            "name like 'a%' or ts > 10",
+            "part is null",
+            "not id < 4",
+        ):
             pruned = table.to_spark(columns=["name", "id"], where=where, spark=spark)
             assert our_rows(arrow(pruned)) == our_rows(arrow(whole.where(where).select("name", "id"))), (name, where)
 
@@ -100,7 +110,9 @@ def test_slices_without_logs_go_through_sparks_own_scan(references: dict[str, Re
     assert "MapInArrow" in plan("v9_mor_bucket_nbcc_avro")
 
 
-def test_a_frame_is_of_the_moment_it_was_made(references: dict[str, Reference], spark: SparkSession, tmp_path: Path) -> None:
+def test_a_frame_is_of_the_moment_it_was_made(
+    references: dict[str, Reference], spark: SparkSession, tmp_path: Path
+) -> None:
     reference = unpack("v9_mor_bucket_nbcc_parquet", tmp_path)
     newest = max((reference.path / ".hoodie/timeline").glob("*_*.deltacommit"))
     content = newest.read_bytes()

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import io
-import random
 import struct
 from decimal import Decimal
 
@@ -238,9 +237,8 @@ def test_numbers_are_read_back(number, before):
 
 @pytest.mark.hostile
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, 2**32))
-def test_flipped_bytes_in_a_delete_list_end_in_deletes_or_a_clear_error(seed):
-    rng = random.Random(seed)
+@given(st.randoms(use_true_random=True))
+def test_flipped_bytes_in_a_delete_list_end_in_deletes_or_a_clear_error(rng):
     name = rng.choice(list(CASES))
     lists = ("ArrayWrapper", {"wrappedValues": [_value(n, CASES[n][0]) for n in rng.choices(list(CASES), k=3)]})
     value = rng.choice((_value(name, CASES[name][0]), lists))

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import struct
 import zipfile
@@ -235,40 +234,57 @@ def _keys(block: LogBlock, where: str) -> pa.Array:
     if block.type is BlockType.PARQUET:
         return read_parquet_block(block.content, None, where)["_hoodie_record_key"]
     rows = parse_avro_block(block.content, block.schema_text or "", where)
+    if block.type is BlockType.CDC and "record_key" in rows.column_names:
+        return rows["record_key"]
     if block.type is BlockType.CDC:
         images = zip(rows["before"].to_pylist(), rows["after"].to_pylist(), strict=True)
         return pa.array([str((after or before)["id"]) for before, after in images])
     return rows["_hoodie_record_key"]
 
 
+def _known_keys(answer) -> set[str]:
+    """The record keys in all of Hudi's answers."""
+    if isinstance(answer, list):
+        return {key for part in answer for key in _known_keys(part)}
+    if isinstance(answer, dict):
+        own = {answer["_hoodie_record_key"]} if isinstance(answer.get("_hoodie_record_key"), str) else set()
+        return own | {key for part in answer.values() for key in _known_keys(part)}
+    return set()
+
+
 def test_the_reference_tables_have_logs_of_every_kind():
     kinds = {block.type for _, name, data in REAL_LOGS for block in read_blocks(data, name).blocks}
 
     assert len(REAL_LOGS) > 60
-    assert kinds == {BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE, BlockType.CDC}
+    assert kinds >= {BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE, BlockType.CDC}
 
 
 @pytest.mark.parametrize("table", sorted({table for table, _, _ in REAL_LOGS}))
 def test_every_log_that_hudi_wrote_is_read_whole_with_the_keys_that_hudi_knows(table):
-    answers = json.dumps(json.loads((DATA / f"{table}.json").read_text()))
-    known = set(re.findall(r'"_hoodie_record_key": "([^"]*)"', answers))
+    known = _known_keys(json.loads((DATA / f"{table}.json").read_text()))
+    found = set()
     for name, data in ((n, d) for t, n, d in REAL_LOGS if t == table):
         read = read_blocks(data, name)
         assert read.blocks
         assert read.damaged == ()
         for block in read.blocks:
             assert re.fullmatch(r"\d{17}", block.instant_time or "")
-            keys = set(_keys(block, name).to_pylist())
+            if block.type is BlockType.COMMAND:
+                assert block.is_rollback_command and block.target_instant_time
+                continue
+            keys = _keys(block, name).to_pylist()
             assert keys
-            # Keys that were deleted before the first answer that was kept are known to nobody else.
-            assert keys <= known or block.type is BlockType.DELETE
+            found.update(keys)
+    # Deleted and pending keys are in no answer, and tables without meta fields have no keys in theirs.
+    assert found & known or not known
+    # Here every row was first written to a log.
+    assert known <= found or not table.startswith("v9_mor_bucket_nbcc")
 
 
 @pytest.mark.hostile
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(0, 2**32))
-def test_flipped_bytes_in_real_logs_end_in_rows_or_a_clear_error(seed):
-    rng = random.Random(seed)
+@given(st.randoms(use_true_random=True))
+def test_flipped_bytes_in_real_logs_end_in_rows_or_a_clear_error(rng):
     _, name, data = rng.choice(REAL_LOGS)
     damaged = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 8))):

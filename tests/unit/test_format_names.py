@@ -91,7 +91,7 @@ def test_a_timeline_name_that_is_accepted_has_no_second_spelling(text):
         "7f3a-0_1-0-1_20260102030405678.parquet.tmp",
         "7f3a-0_1-0-1_20260102030405678.txt",
         "7f3a-0_1-0-1_2026010203040567.parquet",
-        "7f3a-0_1-0-1_２０２６0102030405678.parquet",
+        "7f3a-0_1-0-1_\uff12\uff10\uff12\uff160102030405678.parquet",
         "p0/7f3a-0_1-0-1_20260102030405678.parquet",
         ".7f3a-0_20260102030405678.log.01_1-0-1",
         ".7f3a-0_20260102030405678.log.1.cdc",

@@ -100,7 +100,10 @@ def test_the_schemas_are_those_that_hudi_puts_into_its_files(table, tmp_path: Pa
         ({"version": 2**31}, "HoodieCommitMetadata.version"),
         ({"extraMetadata": {"a": "\ud800"}}, "HoodieCommitMetadata.extraMetadata.a"),
         ({"partitionToWriteStats": {"p": {}}}, "HoodieCommitMetadata.partitionToWriteStats.p"),
-        ({"partitionToWriteStats": {"p": [{"numWrites": 1.5}]}}, "HoodieCommitMetadata.partitionToWriteStats.p.[].numWrites"),
+        (
+            {"partitionToWriteStats": {"p": [{"numWrites": 1.5}]}},
+            "HoodieCommitMetadata.partitionToWriteStats.p.[].numWrites",
+        ),
         ({"partitionToWriteStats": {"p": [None]}}, "HoodieCommitMetadata.partitionToWriteStats.p.[]"),
     ],
 )
@@ -110,7 +113,7 @@ def test_a_value_of_the_wrong_type_is_found_where_it_stands(value, where):
 
 def test_whole_numbers_widen_and_nothing_else_does():
     def fits(kind: object, name: str, field: str) -> bool:
-        schema = {"type": "record", "name": "R", "fields": [{"name": field, "type": kind}]}
+        schema = {"type": "record", "name": name, "fields": [{"name": field, "type": kind}]}
         return schema_misfit(schema, {}, name) is None
 
     assert fits("int", "HoodieWriteStat", "numWrites")

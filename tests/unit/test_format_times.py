@@ -91,7 +91,7 @@ def test_text_of_every_accepted_form_is_read():
         "2026-01-02T03:04:61Z",
         "2026-13-02T03:04:05Z",
         "20261302030405678",
-        "２０２６0102030405678",
+        "\uff12\uff10\uff12\uff160102030405678",
         "00000000000000000",
         "yesterday",
         "",
@@ -148,5 +148,5 @@ def test_the_zone_of_a_table_is_utc_or_the_machines():
     assert table_zone("UTC") is UTC
     assert table_zone("utc") is UTC
     assert table_zone("LOCAL") == table_zone(None) == LocalZone()
-    with pytest.raises(UnsupportedTable, match="hoodie.table.timeline.timezone"):
+    with pytest.raises(UnsupportedTable, match=r"hoodie\.table\.timeline\.timezone"):
         table_zone("Europe/Oslo")

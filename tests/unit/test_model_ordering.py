@@ -66,7 +66,9 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
-def test_values_of_every_type_rise_in_java_order_with_nan_highest_and_a_null_that_is_no_number_lowest(kind: str) -> None:
+def test_values_of_every_type_rise_in_java_order_with_nan_highest_and_a_null_that_is_no_number_lowest(
+    kind: str,
+) -> None:
     values = SAMPLES[kind]
     below = order_keys([values[:-1]], len(values) - 1)
     above = order_keys([values[1:]], len(values) - 1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lakebraid as lb
-from tests.reference import Reference, hudi_rows, names, our_rows, unpack
+from tests.reference import Reference, names, our_rows, unpack
 
 pytestmark = pytest.mark.unit
 
@@ -23,7 +23,7 @@ def test_a_snapshot_has_the_rows_that_hudi_reads(reference: Reference) -> None:
     expected = reference.expected["snapshot"]
     if isinstance(expected, dict):
         pytest.fail(f"Hudi itself refused: {expected}")
-    assert our_rows(table.to_arrow(meta_columns=True)) == hudi_rows(expected)
+    assert our_rows(table.to_arrow(meta_columns=True)) == reference.hudi(expected)
 
 
 def test_a_read_optimised_query_has_the_rows_that_hudi_reads(reference: Reference) -> None:
@@ -31,14 +31,14 @@ def test_a_read_optimised_query_has_the_rows_that_hudi_reads(reference: Referenc
     if not isinstance(expected, list):
         expected = None
     rows = lb.Table.open(reference.path).to_arrow(meta_columns=True, mode="read_optimized")
-    assert expected is None or our_rows(rows) == hudi_rows(expected)
+    assert expected is None or our_rows(rows) == reference.hudi(expected)
 
 
 def test_time_travel_has_the_rows_that_hudi_reads_where_writers_do_not_overlap(reference: Reference) -> None:
     table = lb.Table.open(reference.path)
     for time, expected in (reference.expected.get("as_of") or {}).items():
         if isinstance(expected, list) and not reference.overlaps:
-            assert our_rows(table.to_arrow(meta_columns=True, as_of=time)) == hudi_rows(expected), time
+            assert our_rows(table.to_arrow(meta_columns=True, as_of=time)) == reference.hudi(expected), time
 
 
 def test_changes_replayed_from_any_time_give_the_later_snapshot(reference: Reference) -> None:

@@ -81,14 +81,16 @@ def test_a_reader_never_sees_part_of_an_object(storage: Storage) -> None:
 
     def poll() -> set[int]:
         seen: set[int] = set()
-        while not done.is_set():
+        while True:
+            last_round = done.is_set()
             seen.update(info.size for info in storage.list("d"))
             for i in range(8):
                 try:
                     seen.add(len(storage.read(f"d/{i}", len(data))))
                 except ObjectNotFound:
                     break
-        return seen
+            if last_round:
+                return seen
 
     with ThreadPoolExecutor(1) as pool:
         seen = pool.submit(poll)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,11 @@ import pyarrow as pa
 
 from lakebraid.api.local import gather
 from lakebraid.api.planning import Source, read_plan, slice_task
-from lakebraid.model.config import TableType
 from lakebraid.model.slicing import FileSlice, GroupId
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View
 from lakebraid.tasks.changes import ChangeTask, changes_schema, read_changes
-from lakebraid.tasks.slice_task import ReadPlan
+from lakebraid.tasks.slice_task import SliceTask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,53 +79,37 @@ def _tasks(before: View | None, after: View) -> Iterator[ChangeTask]:
     start = before.completion_time if before is not None else ""
     completions = _completions(after, start)
     for groups in changed.values():
-        moved = any(group not in new or group in old and _base(old[group]) != _base(new[group]) for group in groups)
-        units = [groups] if moved and _may_move(after) else [[g] for g in groups]
-        for unit in units:
-            yield _unit(unit, old, new, after, completions)
+        # Keys can only have moved between groups if a group vanished (clustering, overwrite): then the whole
+        # partition is compared at once.
+        moved = any(group not in new for group in groups)
+        for unit in [groups] if moved else [[g] for g in groups]:
+            before_slices = [old[g] for g in unit if g in old]
+            after_slices = [new[g] for g in unit if g in new]
+            yield _unit(before_slices, after_slices, after, completions)
 
 
-def _may_move(view: View) -> bool:
-    """Whether keys can go from one file group to another (clustering, overwrites): not within bucket tables' ids."""
-    return view.config.table_type is TableType.COW or view.config.buckets is None
-
-
-def _unit(
-    groups: list[GroupId],
-    old: dict[GroupId, FileSlice],
-    new: dict[GroupId, FileSlice],
-    after: View,
-    completions: dict[str, str],
-) -> ChangeTask:
-    before_slices = [old[g] for g in groups if g in old]
-    after_slices = [new[g] for g in groups if g in new]
-    touched = [f for s in after_slices for f in (*s.logs, *([s.base] if s.base else []))]
-    in_range = [completions[f.request_time] for f in touched if f.request_time in completions]
+def _unit(before: list[FileSlice], after: list[FileSlice], view: View, completions: dict[str, str]) -> ChangeTask:
+    starts = {f.request_time for s in after for f in s.logs} | {s.base.request_time for s in after if s.base}
+    in_range = [completions[start] for start in starts if start in completions]
     return ChangeTask(
-        before=tuple(slice_task(s, after.config) for s in before_slices),
-        after=tuple(slice_task(s, after.config) for s in after_slices),
-        new_logs=None,
+        before=tuple(slice_task(s, view.config) for s in before),
+        after=tuple(slice_task(s, view.config) for s in after),
+        new_logs=_new_logs(before, after, view),
         completions=tuple(sorted(completions.items())),
-        last_completion=max(in_range, default=after.completion_time),
-    ) if not _only_logs(before_slices, after_slices) else _log_unit(before_slices[0], after_slices[0], after, completions)
-
-
-def _only_logs(before: list[FileSlice], after: list[FileSlice]) -> bool:
-    """Whether one group got new logs over the same base: then only the keys in those logs can have changed."""
-    return len(before) == 1 and len(after) == 1 and _base(before[0]) == _base(after[0]) and set(_files(before[0])) <= set(_files(after[0]))
-
-
-def _log_unit(before: FileSlice, after: FileSlice, view: View, completions: dict[str, str]) -> ChangeTask:
-    seen = {log.name for log in before.logs}
-    fresh = tuple(log for log in after.logs if log.name not in seen)
-    new_logs = replace(slice_task(FileSlice(after.group, after.barrier, None, fresh), view.config))
-    return ChangeTask(
-        before=(slice_task(before, view.config),),
-        after=(slice_task(after, view.config),),
-        new_logs=new_logs,
-        completions=tuple(sorted(completions.items())),
-        last_completion=max(log.completion_time for log in fresh),
+        last_completion=max(in_range, default=view.completion_time),
     )
+
+
+def _new_logs(before: list[FileSlice], after: list[FileSlice], view: View) -> SliceTask | None:
+    """The new logs of one group over the same base, if they are all that differs: only their keys can have changed."""
+    if len(before) != 1 or len(after) != 1:
+        return None
+    old, new = before[0], after[0]
+    if _base(old) != _base(new) or not {*_files(old)} <= {*_files(new)} or view.config.layout == 1:
+        return None
+    seen = {log.name for log in old.logs}
+    fresh = tuple(log for log in new.logs if log.name not in seen)
+    return slice_task(FileSlice(new.group, new.barrier, None, fresh), view.config)
 
 
 def _completions(view: View, start: str) -> dict[str, str]:
@@ -147,6 +129,3 @@ def _files(file_slice: FileSlice | None) -> tuple[str, ...]:
 
 def _base(file_slice: FileSlice) -> str | None:
     return file_slice.base.name if file_slice.base else None
-
-
-__all__ = ["Changes", "ReadPlan"]

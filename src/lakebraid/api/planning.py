@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 
+from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
 from lakebraid.model.evolution import with_meta
-from lakebraid.model.merge_rules import merge_rules
+from lakebraid.model.merge_rules import KeyForm, MergeRules, merge_rules
 from lakebraid.model.partitions import partition_values
 from lakebraid.model.predicate import Predicate, bind, parse_where
 from lakebraid.model.slicing import FileSlice
-from lakebraid.table.pruning import prune
+from lakebraid.table.pruning import pinned_keys, prune
 from lakebraid.table.view import View
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
@@ -66,18 +68,28 @@ def read_plan(
     where: Where | None = None,
     meta_columns: bool = False,
 ) -> ReadPlan:
-    schema = with_meta(view.schema)
+    schema = with_meta(view.schema) if view.config.populate_meta else view.schema
     predicate = parse_where(where)
+    bound = None if predicate is None else bind(predicate, schema)
+    rules = merge_rules(view.config, view.schema)
     return ReadPlan(
         url=source.url,
         options=source.options,
-        rules=merge_rules(view.config, view.schema),
+        rules=rules,
         schema=schema,
         columns=_columns(columns, view.schema, schema, meta_columns=meta_columns),
-        where=None if predicate is None else bind(predicate, schema),
+        where=bound,
+        keys=None if bound is None else _pinned_keys(bound, rules, view.config, schema),
         layout=view.config.layout,
         completed=_completed(view) if view.config.layout == 1 else frozenset(),
     )
+
+
+def _pinned_keys(where: Predicate, rules: MergeRules, config: TableConfig, schema: pa.Schema) -> pa.Array | None:
+    texts = pinned_keys(where, config, schema)
+    if texts is None or rules.key_form is not KeyForm.COLUMN:
+        return texts
+    return texts.cast(schema.field(rules.key_columns[0]).type)
 
 
 def _completed(view: View) -> frozenset[str]:
@@ -93,15 +105,21 @@ def slice_task(file_slice: FileSlice, config: TableConfig) -> SliceTask:
         base_request_time=base.request_time if base else "",
         log_names=tuple(log.name for log in file_slice.logs),
         log_request_times=tuple(log.request_time for log in file_slice.logs),
+        size=file_slice.size,
         constants=_constants(file_slice.group.partition, config),
     )
 
 
 def _constants(partition: str, config: TableConfig) -> tuple[tuple[str, str | None], ...]:
-    if not config.drop_partition_columns:
-        return ()
+    """Partition columns whose value is the folder's, not the file's: dropped ones, and what the default folder means.
+
+    An empty text lies in the default folder too, and every reader of the folder takes it for NULL; so do we.
+    """
     values = partition_values(partition, config.partition_fields, config.hive_style, config.url_encode)
-    return tuple(zip(config.partition_fields, values or (), strict=False))
+    if values is None or not config.has_text_partitions:
+        return ()
+    pairs = zip(config.partition_fields, values, strict=True)
+    return tuple((f, v) for f, v in pairs if v is None or config.drop_partition_columns)
 
 
 def _columns(
@@ -112,15 +130,26 @@ def _columns(
         return tuple(schema.names if meta_columns else visible.names)
     if isinstance(columns, str):
         raise InvalidArgument(f"columns={columns!r} is text; give a list of column names, such as [{columns!r}].")
-    by_lower = {name.lower(): name for name in schema.names}
+    exact = set(schema.names)
+    by_lower: dict[str, list[str]] = defaultdict(list)
+    for name in schema.names:
+        by_lower[name.lower()].append(name)
     chosen = []
-    for name in columns:
-        exact = name if name in schema.names else by_lower.get(str(name).lower())
-        if exact is None:
-            close = difflib.get_close_matches(str(name), schema.names, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise InvalidArgument(
-                f"There is no column {name!r}.{hint} The table has: {', '.join(visible.names)}.", column=name
-            )
-        chosen.append(exact)
+    for wanted in map(str, columns):
+        same = [wanted] if wanted in exact else by_lower.get(wanted.lower(), [])
+        if len(same) != 1:
+            raise _no_such_column(wanted, same, visible.names)
+        chosen.append(same[0])
     return tuple(dict.fromkeys(chosen))
+
+
+def _no_such_column(wanted: str, same: list[str], names: list[str]) -> InvalidArgument:
+    if same:
+        return InvalidArgument(f"{wanted[:100]!r} could be {' or '.join(same)}; write its exact case.", column=wanted)
+    shown = names[: limits.NAMES_SHOWN_MAX]
+    close = difflib.get_close_matches(wanted[:100], shown, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    rest = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    return InvalidArgument(
+        f"There is no column {wanted[:100]!r}.{hint} The table has: {', '.join(shown)}{rest}.", column=wanted
+    )

@@ -122,7 +122,7 @@ class Snapshot:
     def _grid(self) -> Grid:
         rows: list[tuple[Any, ...]] = []
         for s in self._view.slices():
-            base = text_bytes(s.base.size) if s.base else "–"
+            base = text_bytes(s.base.size) if s.base else "none"
             logs = text_bytes(sum(log.size for log in s.logs)) if s.logs else ""
             rows.append((s.group.partition or "(none)", s.group.file_id, s.barrier, base, len(s.logs), logs))
         return Grid(("partition", "file group", "slice", "base", "logs", "log bytes"), rows, right={3, 4, 5})

@@ -21,6 +21,7 @@ from lakebraid.model.config import TableConfig
 from lakebraid.storage import Storage, open_storage
 from lakebraid.table.listing import TimelineListing, load_listing
 from lakebraid.table.loading import load_config, load_table
+from lakebraid.table.show import printable
 from lakebraid.table.view import build_view, load_view
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class Table:
     Every call looks at the table anew; nothing is cached but where it lies and what its properties say.
     """
 
-    def __init__(self, storage: Storage, source: Source, config: TableConfig, properties: Mapping[str, str], clock: Clock):
+    def __init__(
+        self, storage: Storage, source: Source, config: TableConfig, properties: Mapping[str, str], clock: Clock
+    ) -> None:
         self._storage, self._source, self._config, self._clock = storage, source, config, clock
         self._properties = MappingProxyType(dict(properties))
 
@@ -97,6 +100,7 @@ class Table:
         """The rows as an Arrow table, read in this process, without Spark.
 
         `where` is SQL text (`"id = 'k7' and ts > 5"`) or pyarrow-style tuples. Both arguments prune what is read.
+        `meta_columns` adds Hudi's five columns, where the table has them.
         """
         return self.snapshot(as_of).to_arrow(columns, where, mode=mode, meta_columns=meta_columns)
 
@@ -167,10 +171,13 @@ class Table:
             ("type", f"{config.table_type.replace('_', ' ').lower()}, version {config.version}"),
             ("record key", ", ".join(config.record_keys) or "(none)"),
             ("partitioned by", ", ".join(config.partition_fields) or "(not partitioned)"),
-            ("ordered by", f"{', '.join(config.ordering_fields) or '–'} ({config.merge_mode.lower().replace('_', ' ')})"),
+            (
+                "ordered by",
+                f"{', '.join(config.ordering_fields) or 'nothing'} ({config.merge_mode.lower().replace('_', ' ')})",
+            ),
         ]
         if config.buckets is not None:
             facts.append(("buckets", config.buckets))
         width = max(len(name) for name, _ in facts)
-        lines = [f"  {name:<{width}}  {value}" for name, value in facts]
+        lines = [f"  {name:<{width}}  {printable(str(value))}" for name, value in facts]
         return "\n".join([f"Table {config.name!r}", *lines])

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from lakebraid.cli.output import columns, paint, short_path, size_text
+from lakebraid.cli.output import columns, paint, short_path
 from lakebraid.clock import SystemClock
 from lakebraid.limits import GIB
 from lakebraid.spark.java import WANTED, search_java
 from lakebraid.spark.java_shim import cache_dir
 from lakebraid.spark.session import active_session, memory_bytes, session
+from lakebraid.table.show import text_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,12 +78,12 @@ def check_machine() -> Iterator[Check]:
     cores, memory = _cores(), memory_bytes()
     yield Check("Machine", "platform", f"{platform.system()} {platform.release()} {platform.machine()}")
     yield Check("Machine", "cores", str(cores))
-    yield Check("Machine", "memory", size_text(memory) if memory else "unknown")
+    yield Check("Machine", "memory", text_bytes(memory) if memory else "unknown")
     folder = Path(tempfile.gettempdir())
     free = shutil.disk_usage(folder).free
     enough = free >= DISK_FREE_BYTES_MIN
     advice = "" if enough else "Spark spills to this folder; set TMPDIR to one with more room."
-    yield Check("Machine", "temp folder", f"{folder}, {size_text(free)} free", "OK" if enough else "note", advice)
+    yield Check("Machine", "temp folder", f"{folder}, {text_bytes(free)} free", "OK" if enough else "note", advice)
     cache = cache_dir()
     yield Check("Machine", "cache folder", "none, there is no home folder" if cache is None else short_path(cache))
 

@@ -16,7 +16,16 @@ from lakebraid.errors import InvalidArgument, LakebraidError
 # name: (module:command, what `lakebraid --help` says). The text stands here and not only at the command so that help
 # imports no command, and with it no pyarrow and no pyspark; a test holds the two equal.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": (
+        "lakebraid.cli.demo:demo",
+        "Read a table that overlapping Apache Hudi writers made, in process and on Spark.",
+    ),
     "doctor": ("lakebraid.cli.doctor:doctor", "Look at what lakebraid needs on this machine, and say what is missing."),
+    "show": ("lakebraid.cli.looking:show", "Print rows of a table, read in this process without Spark."),
+    "timeline": (
+        "lakebraid.cli.looking:timeline",
+        "Show what happened to a table: each instant with its times, action, state, rows and files.",
+    ),
 }
 
 

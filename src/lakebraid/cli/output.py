@@ -10,8 +10,6 @@ from pathlib import Path
 
 import click
 
-from lakebraid.limits import GIB, KIB, MIB
-
 
 def wants_colour() -> bool:
     """Whether stdout is a terminal whose user has not asked for plain text (https://no-color.org)."""
@@ -38,18 +36,6 @@ def columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
 
 def _width(cell: str) -> int:
     return len(click.unstyle(cell))
-
-
-def size_text(size: int) -> str:
-    """A number of bytes as people read it.
-
-    >>> size_text(1536), size_text(4 * 1024**3), size_text(7)
-    ('1.5 KiB', '4.0 GiB', '7 bytes')
-    """
-    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if size >= unit:
-            return f"{size / unit:,.1f} {name}"
-    return f"{size} bytes"
 
 
 def short_path(path: Path) -> str:

@@ -36,7 +36,7 @@ _SYNC: Final = b"lakebraid-blocks"
 _runtime_lost = False
 
 
-class ScanRefused(Exception):  # noqa: N818 - an answer, not an error
+class ScanRefused(Exception):
     """The fast reader did not give the rows; nothing is known about why."""
 
 

@@ -11,8 +11,9 @@
     local-timestamp-millis, -micros timestamp[us]
     array, map, record              list<element>, map<key, value>, struct
 
-A union of null and one type, in either order, is that type, nullable. Logical types that Avro does not know, or that do
-not fit their base type, are ignored, as the Avro specification asks.
+A union of null and one type, in either order, is that type, nullable. Fields of nested records are nullable always: in
+Arrow an absent record has absent fields, and casts stumble over those that are declared never to be absent. Logical
+types that Avro does not know, or that do not fit their base type, are ignored, as the Avro specification asks.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class AvroSchema:
     type: AvroType
 
 
-class _Problem(Exception):  # noqa: N818 - never leaves this module
+class _Problem(Exception):
     def __init__(self, reason: str, *, unsupported: bool = False) -> None:
         super().__init__(reason)
         self.unsupported = unsupported
@@ -97,7 +98,16 @@ def _read(text: str) -> AvroSchema:
     top = _Resolver().resolve(_load(text), "", 0)
     if not pa.types.is_struct(top.arrow) or top.nullable:
         raise _Problem("it does not describe a record")
-    return AvroSchema(text, pa.schema(list(top.arrow)), pa.schema(list(top.stored)), top)
+    return AvroSchema(text, _columns(top.arrow, top), _columns(top.stored, top), top)
+
+
+def _columns(struct: pa.DataType, top: AvroType) -> pa.Schema:
+    required = {field["name"] for field in top.plain["fields"] if not _may_be_null(field["type"])}
+    return pa.schema([field.with_nullable(field.name not in required) for field in struct])
+
+
+def _may_be_null(plain: Any) -> bool:
+    return plain == "null" or (isinstance(plain, list) and "null" in plain)
 
 
 def _load(text: str) -> Any:
@@ -230,8 +240,8 @@ class _Resolver:
                     raise _Problem(f"the record {name[:60]!r} has a field without a type, without a name or twice")
         self._open.discard(name)
         return AvroType(
-            pa.struct([pa.field(n, part.arrow, part.nullable) for n, part in parts.items()]),
-            pa.struct([pa.field(n, part.stored, part.nullable) for n, part in parts.items()]),
+            pa.struct([pa.field(n, part.arrow) for n, part in parts.items()]),
+            pa.struct([pa.field(n, part.stored) for n, part in parts.items()]),
             {"type": "record", "name": unique, "fields": [{"name": n, "type": p.plain} for n, p in parts.items()]},
             sum(part.bytes_min for part in parts.values()),
             1 + sum(part.slot_bytes for part in parts.values()),

@@ -61,6 +61,9 @@ class DeletedKeys:
     unconditional: pa.Array
     """Whether the delete removes whatever came before it, by whatever ordering value."""
 
+    def __len__(self) -> int:
+        return len(self.record_keys)
+
 
 def parse_delete_block(content: bytes | memoryview, where: str) -> DeletedKeys:
     """The deletes of a delete block.

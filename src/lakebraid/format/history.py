@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakebraid.errors import InvalidArgument
+from lakebraid.errors import CorruptFile, InvalidArgument
 from lakebraid.format.damage import damaged
 from lakebraid.format.names import parse_history_file
 from lakebraid.format.times import is_instant_time
@@ -106,8 +106,7 @@ def format_manifest(files: Iterable[HistoryFile]) -> bytes:
     """The bytes of a manifest."""
     entries = tuple(files)
     data = json.dumps({"files": [{"fileName": entry.name, "fileLen": entry.size} for entry in entries]}).encode()
-    if parse_manifest(data, "the new manifest") != entries:
-        raise InvalidArgument("This manifest would not be read back as it is. Nothing was written.")
+    _check_read_back(lambda: parse_manifest(data, "the new manifest"), entries)
     return data
 
 
@@ -128,7 +127,7 @@ def read_history(
             if decoded_bytes > HISTORY_DECODED_BYTES_MAX:
                 raise damaged(where, f"it unfolds to more than {HISTORY_DECODED_BYTES_MAX:,} bytes")
             instants += _instants(batch, where, actions)
-    except (pa.ArrowException, ValueError, OSError) as error:
+    except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         # Arrow reports damage as OSError without a number; one with a number came from the file below.
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -189,7 +188,12 @@ def _instants(batch: Any, where: str, actions: Collection[str] | None) -> Iterat
 
 
 def _values(batch: Any, name: str | None) -> list[Any]:
-    return [None] * batch.num_rows if name is None else list(batch[name].to_pylist())
+    if name is None:
+        return [None] * batch.num_rows
+    indices = batch[name].indices
+    used = pc.unique(indices.drop_null())
+    distinct = dict(zip(used.to_pylist(), batch[name].dictionary.take(used).to_pylist(), strict=True))
+    return [distinct.get(index) for index in indices.to_pylist()]
 
 
 def write_history(instants: Iterable[ArchivedInstant]) -> bytes:
@@ -206,6 +210,14 @@ def write_history(instants: Iterable[ArchivedInstant]) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns, schema=_SCHEMA), sink, compression="gzip", store_schema=False)
     data: bytes = sink.getvalue().to_pybytes()
-    if read_history(data, "the new archived file", with_metadata=True) != ordered:
-        raise InvalidArgument("These instants would not be read back as they are. Nothing was written.")
+    _check_read_back(lambda: read_history(data, "the new archived file", with_metadata=True), ordered)
     return data
+
+
+def _check_read_back(read: Callable[[], object], written: object) -> None:
+    try:
+        found = read()
+    except CorruptFile as error:
+        raise InvalidArgument(f"This would not be read back: {error.reason}. Nothing was written.") from error
+    if found != written:
+        raise InvalidArgument("This would not be read back as it is. Nothing was written.")

@@ -7,6 +7,7 @@ a page is decoded.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.damage import damaged
+from lakebraid.format.parquet_pages import batch_rows, unfolded_bytes_max
 
 _MAGIC: Final = b"PAR1"
 _ENDS_BYTES: Final = 12
@@ -25,36 +27,77 @@ _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4,
 def read_parquet_block(content: bytes | memoryview, columns: list[str] | None, where: str) -> pa.Table:
     """The rows of a Parquet data block; of `columns`, those that it has, in their order in the block."""
     _check_ends(memoryview(content), where)
-    file = _open(pa.BufferReader(pa.py_buffer(content)), len(content), where)
-    wanted = [name for name in file.schema_arrow.names if columns is None or name in columns]
-    batches, total = [], 0
+    source = pa.BufferReader(pa.py_buffer(content))
+    file = open_parquet_file(source, len(content), where)
+    schema = file.schema_arrow
+    chosen = None if columns is None else set(columns)
+    wanted = [name for name in schema.names if chosen is None or name in chosen]
+    if not wanted:
+        return pa.table({"rows": pa.nulls(file.metadata.num_rows)}).select([])
+    groups = range(file.metadata.num_row_groups)
+    tables = list(read_parquet_rows(file, source, len(content), groups, wanted, where))
     try:
-        for batch in file.iter_batches(limits.BATCH_ROWS, columns=wanted, use_threads=False):
-            batches.append(batch)
-            total += batch.nbytes
-            if total > limits.PARQUET_ROW_GROUP_BYTES_MAX:
-                raise damaged(where, f"its rows take more than {limits.PARQUET_ROW_GROUP_BYTES_MAX:,} bytes")
-        if not wanted:
-            return pa.table({"rows": pa.nulls(file.metadata.num_rows)}).select([])
-        return _plain(pa.Table.from_batches(batches, pa.schema([file.schema_arrow.field(name) for name in wanted])))
-    except (pa.ArrowException, OSError, ValueError) as error:
+        return _plain(pa.concat_tables([pa.schema([schema.field(name) for name in wanted]).empty_table(), *tables]))
+    except pa.ArrowException as error:
         raise damaged(where, f"its rows do not decode ({error!s:.120})") from None
+
+
+def read_parquet_rows(
+    file: pq.ParquetFile, source: Any, size: int, groups: Sequence[int], columns: Sequence[str], where: str
+) -> Iterator[pa.Table]:
+    """The rows of these row groups, about `limits.BATCH_ROWS` at a time, however far the file unfolds.
+
+    They are decoded in smaller steps, so that memory is known before it is taken, and put together again.
+    """
+    total = 0
+    try:
+        step = batch_rows(source, file.metadata, groups, set(columns), size, where)
+        for rows in _together(
+            file.iter_batches(step, row_groups=list(groups), columns=list(columns), use_threads=False)
+        ):
+            total += rows.nbytes
+            if total > unfolded_bytes_max(size):
+                raise damaged(where, f"its {size:,} bytes unfold to more than {total:,}")
+            rows.validate(
+                full=True
+            )  # Arrow's reader lets text that is none and decimals beyond their precision through
+            yield rows
+    except (pa.ArrowException, OSError, ValueError) as error:
+        _pass_on_storage(error)
+        raise damaged(where, f"its rows do not decode ({error!s:.120})") from None
+
+
+def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Small batches put together to ordinary ones."""
+    parts: list[pa.RecordBatch] = []
+    rows = held = 0
+    for batch in batches:
+        taken = batch.get_total_buffer_size()
+        if parts and (rows + batch.num_rows > limits.BATCH_ROWS or held + taken > limits.PARQUET_HELD_BYTES):
+            yield pa.Table.from_batches(parts).combine_chunks()
+            parts, rows, held = [], 0, 0
+        parts.append(batch)
+        rows, held = rows + batch.num_rows, held + taken
+    if parts:
+        yield pa.Table.from_batches(parts).combine_chunks()
 
 
 def read_parquet_schema(source: Any, size: int, where: str) -> pa.Schema:
     """The columns of a Parquet file of `size` bytes, as reading it gives them."""
-    return _plain(_open(source, size, where).schema_arrow.empty_table()).schema
+    return _plain(open_parquet_file(source, size, where).schema_arrow.empty_table()).schema
 
 
 def check_parquet(metadata: pq.FileMetaData, size: int, where: str) -> None:
     """Raises CorruptFile if a footer announces what a file of `size` bytes cannot hold, or more than is ever read."""
     if metadata.num_rows < 0 or metadata.num_row_groups > size:
         raise damaged(where, f"its footer announces {metadata.num_rows:,} rows in {metadata.num_row_groups:,} groups")
-    rows = 0
+    rows = decoded = 0
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         rows += row_group.num_rows
-        _check_group(row_group, size, f"row group {group:,}", where)
+        decoded += _check_group(row_group, size, f"row group {group:,}", where)
+    if decoded > unfolded_bytes_max(size):
+        raise damaged(where, f"its {size:,} bytes announce rows of {decoded:,} bytes")
     if rows != metadata.num_rows:
         raise damaged(where, f"its footer announces {metadata.num_rows:,} rows and its row groups {rows:,}")
 
@@ -84,7 +127,8 @@ def _check_ends(content: memoryview, where: str) -> None:
         raise damaged(where, f"its footer claims {footer:,} of {len(content):,} bytes")
 
 
-def _open(source: Any, size: int, where: str) -> pq.ParquetFile:
+def open_parquet_file(source: Any, size: int, where: str) -> pq.ParquetFile:
+    """The file, its footer held against the limits before any page is decoded."""
     try:
         file = pq.ParquetFile(
             source,
@@ -93,25 +137,31 @@ def _open(source: Any, size: int, where: str) -> pq.ParquetFile:
             thrift_string_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
             thrift_container_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
         )
+        check_parquet(file.metadata, size, where)
+        names = file.schema_arrow.names
     except (pa.ArrowException, OSError, ValueError) as error:
-        # Arrow reports damage as OSError without a number; one with a number came from the store below.
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
+        _pass_on_storage(error)
         raise damaged(where, f"its footer does not decode ({error!s:.120})") from None
-    check_parquet(file.metadata, size, where)
-    if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
+    if len(set(names)) < len(names):
         raise damaged(where, "it has two columns of one name")
     return file
 
 
-def _check_group(group: pq.RowGroupMetaData, size: int, name: str, where: str) -> None:
+def _pass_on_storage(error: Exception) -> None:
+    # Arrow reports damage as OSError without a number; one with a number came from the store below.
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+
+
+def _check_group(group: pq.RowGroupMetaData, size: int, name: str, where: str) -> int:
+    """The bytes that the group announces, decoded."""
     if not 0 <= group.total_byte_size <= limits.PARQUET_ROW_GROUP_BYTES_MAX or group.num_rows < 0:
         raise damaged(where, f"its {name} announces {group.num_rows:,} rows of {group.total_byte_size:,} bytes")
     plain = decoded = 0
     for index in range(group.num_columns):
         chunk = group.column(index)
         stored = chunk.total_compressed_size
-        if not 0 <= stored <= size or chunk.num_values < 0:
+        if not 0 <= stored <= size or chunk.num_values < group.num_rows:
             raise damaged(where, f"column {index:,} of its {name} claims {stored:,} of {size:,} bytes")
         if not 0 <= chunk.total_uncompressed_size <= stored * limits.PARQUET_EXPANSION_MAX:
             raise damaged(
@@ -120,8 +170,9 @@ def _check_group(group: pq.RowGroupMetaData, size: int, name: str, where: str) -
             )
         plain += chunk.total_uncompressed_size
         decoded += chunk.num_values * _WIDTHS.get(chunk.physical_type, 16)
-    if max(plain, decoded) > limits.PARQUET_ROW_GROUP_BYTES_MAX:
+    if max(plain, decoded) > limits.PARQUET_ROW_GROUP_BYTES_MAX or (group.num_rows and not group.num_columns):
         raise damaged(where, f"its {name} announces {max(plain, decoded):,} bytes in all")
+    return decoded
 
 
 def _plain(table: pa.Table) -> pa.Table:

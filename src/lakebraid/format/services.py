@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cleaning, rollback, restore, savepoints and indexing leave on the timeline.
+"""What cleaning, savepoints and indexing leave on the timeline (rollback and restore: rollbacks.py).
 
-As in plans, paths lose their folders on reading; the plans of cleaning and rollback take the table's address on
-writing, because Hudi deletes exactly the paths they name.
+As in plans, paths lose their folders on reading; the plan of a clean takes the table's address on writing, because
+Hudi deletes exactly the paths it names.
 """
 
 from __future__ import annotations
@@ -14,57 +14,7 @@ from typing import Any
 from lakebraid.format.avro_container import read_record, write_record
 from lakebraid.format.names import State
 from lakebraid.format.plans import file_names, file_path
-from lakebraid.format.rollbacks import (
-    InstantInfo,
-    RestoreMetadata,
-    RestorePlan,
-    RollbackMetadata,
-    RollbackPlan,
-    RollbackRequest,
-    RolledBackPartition,
-    format_restore_metadata,
-    format_restore_plan,
-    format_rollback_metadata,
-    format_rollback_plan,
-    parse_restore_metadata,
-    parse_restore_plan,
-    parse_rollback_metadata,
-    parse_rollback_plan,
-)
-
-__all__ = [
-    "CleanMetadata",
-    "CleanPlan",
-    "CleanedPartition",
-    "IndexPartition",
-    "Indexing",
-    "InstantInfo",
-    "RestoreMetadata",
-    "RestorePlan",
-    "RollbackMetadata",
-    "RollbackPlan",
-    "RollbackRequest",
-    "RolledBackPartition",
-    "SavepointMetadata",
-    "format_clean_metadata",
-    "format_clean_plan",
-    "format_index_metadata",
-    "format_index_plan",
-    "format_restore_metadata",
-    "format_restore_plan",
-    "format_rollback_metadata",
-    "format_rollback_plan",
-    "format_savepoint_metadata",
-    "parse_clean_metadata",
-    "parse_clean_plan",
-    "parse_index_metadata",
-    "parse_index_plan",
-    "parse_restore_metadata",
-    "parse_restore_plan",
-    "parse_rollback_metadata",
-    "parse_rollback_plan",
-    "parse_savepoint_metadata",
-]
+from lakebraid.format.rollbacks import InstantInfo
 
 _SERVICE_VERSION = 2  # of clean plans and clean metadata, since they hold file names rather than paths
 

@@ -142,9 +142,13 @@ def _refuse_unreadable(properties: Mapping[str, str], where: str) -> None:
     if _flag(properties, "hoodie.table.multiple.base.file.formats.enable"):
         raise _unsupported(where, "several base file formats in one table", "Only Parquet base files are read")
     if properties.get("hoodie.bootstrap.base.path") or properties.get("hoodie.table.bootstrap.base.path"):
-        raise _unsupported(where, "a bootstrapped table (part of its rows lie in another table)", "Rewrite it with Hudi")
+        raise _unsupported(
+            where, "a bootstrapped table (part of its rows lie in another table)", "Rewrite it with Hudi"
+        )
     if (properties.get("hoodie.table.format") or "native").lower() != "native":
-        raise _unsupported(where, f"table format {properties['hoodie.table.format']!r}", "Only native Hudi tables are read")
+        raise _unsupported(
+            where, f"table format {properties['hoodie.table.format']!r}", "Only native Hudi tables are read"
+        )
 
 
 def _version(properties: Mapping[str, str], where: str) -> int:
@@ -178,7 +182,9 @@ def _merge_mode(properties: Mapping[str, str], where: str) -> MergeMode:
     if payload in _COMMIT_TIME_PAYLOADS:
         return MergeMode.COMMIT_TIME
     if payload or mode == "CUSTOM":
-        raise _unsupported(where, f"the custom merger {payload or strategy!r}", "It is Java code; read the table with Hudi")
+        raise _unsupported(
+            where, f"the custom merger {payload or strategy!r}", "It is Java code; read the table with Hudi"
+        )
     if strategy in _MERGE_STRATEGIES:
         return _MERGE_STRATEGIES[strategy]
     has_order = _names(properties, "hoodie.table.ordering.fields", "hoodie.table.precombine.field")
@@ -227,13 +233,14 @@ def _bucket_count(properties: Mapping[str, str], where: str) -> int | None:
     is_simple = (properties.get("hoodie.index.bucket.engine") or "SIMPLE").upper() == "SIMPLE"
     if not (text and is_bucket and is_simple):
         return None
-    if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
+    if text.isascii() and text.isdigit() and len(text) <= 10 and 0 < int(text) < 2**31:
         return int(text)
     raise _unsupported(where, f"hoodie.bucket.index.num.buckets={text!r}", "It must be a positive number")
 
 
 def _under_hoodie(folder: str, where: str) -> str:
-    if folder.startswith("/") or any(part in ("", ".", "..") for part in folder.split("/")):
+    is_plain = folder.isprintable() and "\\" not in folder and folder.count("/") < 8 and len(folder) < 1000
+    if not is_plain or any(part in ("", ".", "..") for part in folder.split("/")):
         raise _unsupported(where, f"a timeline folder {folder!r} that leaves the table", "It must lie under .hoodie")
     return folder
 
@@ -249,4 +256,6 @@ def _flag(properties: Mapping[str, str], key: str, *, default: bool = False) -> 
 
 
 def _unsupported(where: str, what: str, hint: str) -> UnsupportedTable:
-    return UnsupportedTable(f"Cannot read {where}: it uses {what}. Nothing was read or changed. {hint}.", path=where, feature=what)
+    return UnsupportedTable(
+        f"Cannot read {where}: it uses {what}. Nothing was read or changed. {hint}.", path=where, feature=what
+    )

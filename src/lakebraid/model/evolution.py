@@ -46,12 +46,12 @@ def widen(column: pa.Array | pa.ChunkedArray, target: pa.DataType, where: str) -
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             return pa.chunked_array([_spelled(chunk, target) for chunk in chunks], target)
         return pc.cast(column, target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, ValueError) as error:
         raise CorruptFile(
-            f"{where} holds {column.type}, which cannot be read as {target}: {error}. Nothing was changed. "
-            "The file was written with a schema that the table's schema did not evolve from.",
+            f"{where} holds {column.type!s:.200}, which cannot be read as {target!s:.200}: {error!s:.200}. Nothing was "
+            "changed. The file was written with a schema that the table's schema did not evolve from.",
             where=where,
-        ) from error
+        ) from None
 
 
 def _has_floats_to_spell(source: pa.DataType, target: pa.DataType) -> bool:
@@ -64,7 +64,7 @@ def _has_floats_to_spell(source: pa.DataType, target: pa.DataType) -> bool:
     if pa.types.is_list(source) and pa.types.is_list(target):
         return _has_floats_to_spell(source.value_type, target.value_type)
     is_wider = pa.types.is_float32(source) and pa.types.is_float64(target)
-    return bool(is_wider or pa.types.is_floating(source) and pa.types.is_string(target))
+    return bool(is_wider or (pa.types.is_floating(source) and pa.types.is_string(target)))
 
 
 def _spelled(column: pa.Array, target: pa.DataType) -> pa.Array:

@@ -62,11 +62,14 @@ def _place(time: str, compacted: dict[str, tuple[str, ...]]) -> str:
 
 def place_blocks_layout1(blocks: Sequence[BlockOrigin], completed: Collection[str]) -> list[Placed]:
     """The same for table version 6, where instants share a file: in file order, only blocks of completed instants,
-    and a rollback command undoes the blocks of its target that came before it."""
+    and a rollback command undoes the blocks of its target that came before it.
+    """
     undone: set[int] = set()
+    before: dict[str, list[int]] = {}
     for index, block in enumerate(blocks):
         if block.rolls_back is not None:
-            undone |= {i for i in range(index) if blocks[i].instant_time == block.rolls_back}
+            undone.update(before.pop(block.rolls_back, ()))
+        before.setdefault(block.instant_time, []).append(index)
     done = set(completed)
     return [
         Placed(index, block.instant_time)

@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebraid.errors import UnsupportedTable
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -61,6 +63,11 @@ def _one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _comparable(column: pa.Array) -> Ints | pa.Array:
     kind = column.type
+    if pa.types.is_nested(kind):
+        raise UnsupportedTable(
+            f"The table orders its rows by a column of type {kind!s:.200}, whose values have no order. Nothing was "
+            "changed. Correct hoodie.table.ordering.fields."
+        )
     if pa.types.is_floating(kind):
         return _ordered_bits(column)
     if pa.types.is_integer(kind):

@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakebraid.errors import InvalidArgument
+from lakebraid.limits import NAMES_SHOWN_MAX
 from lakebraid.model.predicate_literals import literal_text, parse_date, parse_timestamp
 from lakebraid.model.predicate_tree import (
     And,
@@ -217,10 +218,10 @@ def _field(name: str, fields: list[pa.Field], column: str) -> pa.Field:
         trouble = f"could be any of {', '.join(field.name for field in same)}; write its exact case"
     else:
         names = [field.name for field in fields]
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name[:100], names[:NAMES_SHOWN_MAX], n=3, cutoff=0.5)
         trouble = f"does not exist. Did you mean {' or '.join(near)}?" if near else "does not exist."
         trouble += f" There are: {', '.join(names[:50])}." if names and not near else ""
-    raise InvalidArgument(f"The column {column} in the where {trouble}", column=column)
+    raise InvalidArgument(f"The column {column[:100]} in the where {trouble}", column=column)
 
 
 def _mismatch(name: str, kind: pa.DataType, value: Value) -> InvalidArgument:

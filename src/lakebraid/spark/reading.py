@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading on Spark: slices without logs through Spark's own Parquet scan, the others one task each in Python.
+"""Reading on Spark: slices without logs through Spark's own Parquet scan, the others in Python tasks.
 
 Both halves are lazy and become one data frame, so that joins, views and caching work as with any other.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import TypeVar
@@ -14,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from lakebraid.limits import SPARK_TASK_BYTES
 from lakebraid.model.predicate import to_text
 from lakebraid.spark.session import session
 from lakebraid.storage import Storage, open_storage
@@ -37,7 +40,8 @@ def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spa
     if native:
         parts.append(_scan(spark, plan, list(native.values())))
     if merged or not parts:
-        parts.append(_map(spark, merged, plan.output_schema, _slice_reader(plan)))
+        sizes = [0 if plan.keys is not None else task.size for task in merged]
+        parts.append(_map(spark, merged, sizes, plan.output_schema, _slice_reader(plan)))
     return reduce(DataFrame.unionAll, parts)
 
 
@@ -49,7 +53,8 @@ def read_spark_changes(
     def read(task: ChangeTask) -> Iterator[pa.Table]:
         return read_changes(open_storage(plan.url, dict(plan.options)), plan, task, images=images)
 
-    return _map(spark or session(), list(tasks), changes_schema(plan), read)
+    sizes = [sum(s.size for s in (*task.before, *task.after)) for task in tasks]
+    return _map(spark or session(), tasks, sizes, changes_schema(plan), read)
 
 
 def native_files(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask]) -> dict[str, str]:
@@ -87,19 +92,51 @@ def _slice_reader(plan: ReadPlan) -> Callable[[SliceTask], Iterator[pa.Table]]:
     return read
 
 
-def _map(spark: SparkSession, tasks: list[T], schema: pa.Schema, read: Callable[[T], Iterator[pa.Table]]) -> DataFrame:
-    """One Spark task per element, which yields what `read` gives for it."""
+def _map(
+    spark: SparkSession,
+    tasks: Sequence[T],
+    sizes: Sequence[int],
+    schema: pa.Schema,
+    read: Callable[[T], Iterator[pa.Table]],
+) -> DataFrame:
+    """A data frame of what `read` gives for all tasks; small ones share a Spark task."""
+    packs = packed(tasks, sizes)
     only_count = len(schema) == 0
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                for rows in read(tasks[index]):
-                    yield from (_rows(rows) if only_count else rows.to_batches())
+                for task in packs[index]:
+                    for rows in read(task):
+                        yield from (_rows(rows) if only_count else rows.to_batches())
 
-    count = len(tasks)
+    _use_this_python(spark)
+    count = len(packs)
     frame = spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(_ROW if only_count else schema))
     return frame.select() if only_count else frame
+
+
+def packed(tasks: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
+    """The tasks in as few packs as keep each near SPARK_TASK_BYTES; larger ones stay alone.
+
+    A Spark task in Python costs about as much as merging ten MiB, so a pack of small slices is cheaper than a task each.
+    """
+    packs: list[list[T]] = []
+    room = 0
+    for task, size in sorted(zip(tasks, sizes, strict=True), key=lambda pair: -pair[1]):
+        if not packs or size > room:
+            packs.append([])
+            room = SPARK_TASK_BYTES
+        packs[-1].append(task)
+        room -= size
+    return packs
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    """Lets a local session that somebody else made run our functions with the interpreter that has lakebraid."""
+    context = getattr(spark, "_sc", None)  # Spark Connect has none, and its server chooses for itself
+    if context is not None and "PYSPARK_PYTHON" not in os.environ and str(context.master).startswith("local"):
+        context.pythonExec = sys.executable
 
 
 def _rows(rows: pa.Table) -> list[pa.RecordBatch]:

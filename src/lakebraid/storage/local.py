@@ -166,10 +166,10 @@ class LocalStorage:
                     name = head + entry.name
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(name)
-                    elif name > after and not _is_private(entry.name):
-                        info = _look_at(entry, name)
-                        if info:
-                            objects.append(info)
+                    elif name > after and (entry.name[0] != "." or not _is_private(entry.name)):
+                        status = _status(entry)
+                        if status:
+                            objects.append(ObjectInfo(name, status.st_size, status.st_mtime_ns // 1_000_000))
         except (FileNotFoundError, NotADirectoryError):
             pass  # a missing folder is an empty one
         except OSError as error:
@@ -225,21 +225,21 @@ def _check_present(path: str) -> None:
         raise _absent(path) from error
 
 
-def _look_at(entry: os.DirEntry[str], name: str) -> ObjectInfo | None:
-    """The object, or None for what is none: gone meanwhile, a pipe, a link to nothing."""
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Size and time of a file, or None for what is no object: gone meanwhile, a pipe, a link to nothing."""
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
     if stat.S_ISREG(status.st_mode):
-        return ObjectInfo(name, status.st_size, status.st_mtime_ns // 1_000_000)
+        return status
     if stat.S_ISLNK(status.st_mode) and os.path.exists(entry.path):
         raise _link_refused(entry.path)
     return None
 
 
 def _is_private(file: str) -> bool:
-    return file[0] == "." and (file.endswith(".crc") or is_temporary(file))
+    return is_temporary(file) or (file.startswith(".") and file.endswith(".crc"))
 
 
 def _remove_checksum(path: str) -> None:

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakebraid import limits
 from lakebraid.errors import SnapshotExpired
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
-from lakebraid.format.services import parse_clean_metadata
+from lakebraid.format.services import parse_clean_metadata, parse_clean_plan
 from lakebraid.model.config import TableConfig
 from lakebraid.model.instant import Instant
-from lakebraid.model.slicing import GroupId
+from lakebraid.model.slicing import GroupId, outlives
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
@@ -29,12 +29,19 @@ class _Gone:
     by: Instant
 
 
-def check_retained(storage: Storage, config: TableConfig, loaded: Loaded, time: str) -> None:
-    """Raises SnapshotExpired if a clean removed a file that a read as of that completion time needs."""
+def check_retained(
+    storage: Storage, config: TableConfig, loaded: Loaded, time: str, replaced: Mapping[GroupId, Instant]
+) -> None:
+    """Raises SnapshotExpired if a clean removed a file that a read as of that completion time needs.
+
+    `replaced` are the groups that had been replaced by then: what was removed of them is not missed.
+    """
     timeline = loaded.timeline.as_of(time)
     gone: dict[GroupId, list[_Gone]] = defaultdict(list)
     for file in _cleaned(storage, config, loaded.timeline, time):
-        gone[file.group].append(file)
+        by = replaced.get(file.group)
+        if by is None or outlives(file.parsed.request_time, by):
+            gone[file.group].append(file)
     present: dict[GroupId, list[BaseFileName | LogFileName]] = defaultdict(list)
     for found in loaded.files:
         present[found.group].append(found.parsed)
@@ -43,8 +50,8 @@ def check_retained(storage: Storage, config: TableConfig, loaded: Loaded, time: 
         missing = _missing(present[group], [f for f in files if f.parsed not in present[group]], timeline)
         if missing is not None:
             raise SnapshotExpired(
-                f"{storage.url} as of {time} can no longer be read: the clean {missing.by.request_time}, completed "
-                f"{missing.by.completion_time}, removed {missing.parsed.format()} in partition "
+                f"{storage.url} as of {time} can no longer be read: the clean {missing.by.request_time} "
+                f"({missing.by.completion_time or 'unfinished'}) removed {missing.parsed.format()} in partition "
                 f"{group.partition or '(none)'!r}. Newer versions are safe. Read a later time.",
                 path=storage.url,
                 as_of=time,
@@ -53,10 +60,13 @@ def check_retained(storage: Storage, config: TableConfig, loaded: Loaded, time: 
 
 
 def _missing(
-    present: Iterable[BaseFileName | LogFileName], gone: Iterable[_Gone], timeline: Timeline
+    present: Iterable[BaseFileName | LogFileName], gone: Collection[_Gone], timeline: Timeline
 ) -> _Gone | None:
     """A removed file that the slice of this moment needs, or None."""
-    newest = max((p.request_time for p in present if _base_done(p, timeline)), default="")
+    # A base file of the same start as a removed one is a spare that its commit does not name.
+    spares = {f.parsed.request_time for f in gone if isinstance(f.parsed, BaseFileName)}
+    bases = (p.request_time for p in present if _base_done(p, timeline))
+    newest = max((start for start in bases if start not in spares), default="")
     for file in gone:
         completion = timeline.completion_of(file.parsed.request_time)
         if completion is None:
@@ -74,19 +84,26 @@ def _base_done(parsed: BaseFileName | LogFileName, timeline: Timeline) -> bool:
 
 
 def _cleaned(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> Iterator[_Gone]:
-    """The files removed by cleans that completed after that time, active and archived."""
+    """The files that cleans removed or were to remove after that time: active ones, also unfinished, and archived."""
     for instant in timeline.active:
-        if instant.action == "clean" and instant.is_completed and (instant.completion_time or "") > time:
-            name = f"{config.timeline_folder}/{instant.file_name(State.COMPLETED, config.layout)}"
-            yield from _removed(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), instant)
+        if instant.action != "clean" or (instant.completion_time or "9") <= time:
+            continue
+        state = State.COMPLETED if instant.is_completed else State.REQUESTED
+        name = f"{config.timeline_folder}/{instant.file_name(state, config.layout)}"
+        yield from _removed(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), instant)
     for row in load_history(storage, config, actions=frozenset({"clean"}), with_metadata=True):
         if row.metadata and (row.instant.completion_time or row.instant.request_time) > time:
             yield from _removed(row.metadata, row.instant)
 
 
 def _removed(data: bytes, instant: Instant) -> Iterator[_Gone]:
-    metadata = parse_clean_metadata(data, f"{instant.request_time}.clean")
-    for partition, names in metadata.deleted_files.items():
+    """The files in a clean's metadata; in its plan, if it has not finished: some of those may be gone already."""
+    where = f"{instant.request_time}.clean"
+    if instant.is_completed:
+        files = parse_clean_metadata(data, where).deleted_files
+    else:
+        files = parse_clean_plan(data, where).files
+    for partition, names in files.items():
         for name in names:
             parsed = parse_data_file(name.rpartition("/")[2])
             if parsed is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC
 
 from lakebraid.clock import Clock
-from lakebraid.errors import CorruptFile, ObjectNotFound
+from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
@@ -82,9 +83,10 @@ def _row(entry: Entry) -> tuple[object, ...]:
 def _took(start: str, end: str | None) -> str | None:
     if end is None or end == start:
         return None
-    from datetime import UTC  # noqa: PLC0415
-
-    seconds = (parse_instant_time(end, UTC) - parse_instant_time(start, UTC)) / 1000
+    try:
+        seconds = (parse_instant_time(end, UTC) - parse_instant_time(start, UTC)) / 1000
+    except InvalidArgument:
+        return None  # Hudi uses times that are in no calendar as marks
     return f"{seconds:,.1f} s"
 
 
@@ -112,4 +114,4 @@ def _detailed(storage: Storage, config: TableConfig, clock: Clock, entry: Entry)
         return Entry(entry.instant, problem=type(error).__name__)
     stats = [s for group in metadata.write_stats.values() for s in group]
     size = sum(s.file_size_in_bytes or s.total_write_bytes or 0 for s in stats)
-    return Entry(entry.instant, False, metadata.operation, metadata.rows_written, len(stats), size)  # noqa: FBT003
+    return Entry(entry.instant, False, metadata.operation, metadata.rows_written, len(stats), size)

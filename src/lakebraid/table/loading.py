@@ -71,9 +71,7 @@ def _maybe(storage: Storage, name: str) -> bytes | None:
 def _explain_absence(storage: Storage) -> None:
     files, folders = storage.list_folder("")
     if not files and not folders:
-        raise NotATable(
-            f"There is nothing at {storage.url}. Check the path; `Table.create` makes a new table.", path=storage.url
-        )
+        raise NotATable(f"There is nothing at {storage.url}. Check the path.", path=storage.url)
     what = "a Delta table" if "_delta_log" in folders else "an Iceberg table" if "metadata" in folders else "files"
     raise NotATable(
         f"{storage.url} holds {what}, but no Hudi table: {PROPERTIES} is missing. Nothing was changed. "
@@ -98,8 +96,9 @@ def load_table(storage: Storage, config: TableConfig, clock: Clock, prefixes: It
         if _removals(after, config) == _removals(before, config):
             # The first listing may show c2 and not c1 < c2 (its pages are of different moments); the second has c1.
             both = {f.name: f for f in (*before, *after)}
-            timeline = _timeline(both.values(), config, archived).as_of(first.last_completion or "0")
-            return Loaded(timeline, files, partitions)
+            # A late finisher may be archived and yet have completed after everything active.
+            newest = max((i.completion_time or "" for i in (*first.completed, *archived)), default="0")
+            return Loaded(_timeline(both.values(), config, archived).as_of(newest), files, partitions)
         clock.sleep(min(0.05 * 2**attempt, 2.0) * (0.5 + clock.random()))
     raise StorageError(
         f"{storage.url} was cleaned or rolled back during each of {limits.READ_ATTEMPTS_MAX} attempts to list it. "
@@ -183,7 +182,7 @@ def load_commit(storage: Storage, config: TableConfig, instant: Instant, clock: 
     data = b""
     for attempt in range(limits.EMPTY_COMPLETED_RETRIES):
         data = storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
-        if data:
+        if data or clock.now_ms() - storage.info(name).modified_ms > limits.EMPTY_COMPLETED_MS_MAX:
             break
         clock.sleep(0.05 * 2**attempt)
     return parse_commit(data, f"{storage.url}/{name}")

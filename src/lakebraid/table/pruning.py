@@ -7,16 +7,20 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from lakebraid.errors import InvalidArgument
 from lakebraid.model.buckets import bucket_of, bucket_of_file_id
 from lakebraid.model.config import TableConfig
 from lakebraid.model.keys import record_keys
 from lakebraid.model.partitions import partition_values
 from lakebraid.model.predicate import Predicate, columns_of
 from lakebraid.model.predicate_arrow import ColumnStats, key_values, may_match
+from lakebraid.model.predicate_tree import Value
 from lakebraid.model.slicing import FileSlice
 
 
-def prune(slices: Iterable[FileSlice], where: Predicate | None, config: TableConfig, schema: pa.Schema) -> list[FileSlice]:
+def prune(
+    slices: Iterable[FileSlice], where: Predicate | None, config: TableConfig, schema: pa.Schema
+) -> list[FileSlice]:
     """The slices in which a matching row may be. `where` is bound to the schema."""
     kept = list(slices)
     if where is None:
@@ -25,9 +29,7 @@ def prune(slices: Iterable[FileSlice], where: Predicate | None, config: TableCon
     return _by_bucket(kept, where, config, schema)
 
 
-def _by_partition(
-    slices: list[FileSlice], where: Predicate, config: TableConfig, schema: pa.Schema
-) -> list[FileSlice]:
+def _by_partition(slices: list[FileSlice], where: Predicate, config: TableConfig, schema: pa.Schema) -> list[FileSlice]:
     if not config.has_text_partitions or not columns_of(where) & {*config.partition_fields}:
         return slices
     verdicts = {path: _may_hold(path, where, config, schema) for path in {s.group.partition for s in slices}}
@@ -46,7 +48,7 @@ def _may_hold(path: str, where: Predicate, config: TableConfig, schema: pa.Schem
     return may_match(where, stats)
 
 
-def _typed(text: str | None, schema: pa.Schema, field: str) -> object | None:
+def _typed(text: str | None, schema: pa.Schema, field: str) -> Value:
     """The column value that a folder's text stands for; None if that is not certain (null, empty, fractions, times)."""
     at = schema.get_field_index(field)
     if text is None or at < 0:
@@ -55,25 +57,39 @@ def _typed(text: str | None, schema: pa.Schema, field: str) -> object | None:
     if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)):
         return None
     try:
-        return pa.array([text]).cast(kind)[0].as_py()  # type: ignore[no-any-return]
-    except pa.ArrowInvalid:
+        value: Value = pa.array([text]).cast(kind)[0].as_py()
+    except (pa.ArrowInvalid, ValueError, OverflowError):  # the last two: beyond Python's calendar
         return None
+    return value
 
 
-def _by_bucket(
-    slices: list[FileSlice], where: Predicate, config: TableConfig, schema: pa.Schema
-) -> list[FileSlice]:
+def _by_bucket(slices: list[FileSlice], where: Predicate, config: TableConfig, schema: pa.Schema) -> list[FileSlice]:
     """With the simple bucket index a key is in one bucket only, and the bucket's number begins the file id."""
-    if config.buckets is None or not config.record_keys:
+    if config.buckets is None:
         return slices
-    pinned = key_values(where, config.record_keys)
+    texts = pinned_keys(where, config, schema)
+    if texts is None:
+        return slices
+    wanted = {bucket_of(text, config.bucket_fields, config.buckets) for text in texts.to_pylist()}
+    return [s for s in slices if _is_foreign(s) or bucket_of_file_id(s.group.file_id) in wanted]
+
+
+def pinned_keys(where: Predicate, config: TableConfig, schema: pa.Schema) -> pa.Array | None:
+    """The record keys of the only rows that can match, as text, if the filter pins them; None if not.
+
+    Keys inside of structs are never pinned, nor are values that cannot be keys.
+    """
+    fields = config.record_keys
+    if not fields or any(schema.get_field_index(field) < 0 for field in fields):
+        return None
+    pinned = key_values(where, fields)
     if pinned is None:
-        return slices
-    columns = [pa.array([row[i] for row in pinned], schema.field(f).type) for i, f in enumerate(config.record_keys)]
-    rows = pa.Table.from_arrays(columns, names=list(config.record_keys))
-    texts = record_keys(rows, config.record_keys, config.has_complex_keys).to_pylist()
-    wanted = {bucket_of(text, config.bucket_fields, config.buckets) for text in texts}
-    return [s for s in slices if (bucket_of_file_id(s.group.file_id) or 0) in wanted or _is_foreign(s)]
+        return None
+    columns = [pa.array([row[i] for row in pinned], schema.field(f).type) for i, f in enumerate(fields)]
+    try:
+        return record_keys(pa.Table.from_arrays(columns, names=list(fields)), fields, config.has_complex_keys)
+    except InvalidArgument:
+        return None  # an empty or null key: no row has it, and the filter says so by itself
 
 
 def _is_foreign(file_slice: FileSlice) -> bool:

@@ -33,11 +33,18 @@ def load_schema(
     """
     text = _newest(storage, config, clock, timeline) or _archived(storage, config, timeline) or config.create_schema
     if text:
-        return without_meta(parse_avro_schema(text, f"the schema of {storage.url}"))
+        return _with_dropped(without_meta(parse_avro_schema(text, f"the schema of {storage.url}")), config)
     newest = max((b for files in bases.values() for b in files), key=lambda b: b.request_time, default=None)
     if newest is None:
         return pa.schema([])
-    return without_meta(read_parquet_schema(storage.open_input(newest.name), newest.size, newest.name))
+    found = read_parquet_schema(storage.open_input(newest.name), newest.size, newest.name)
+    return _with_dropped(without_meta(found), config)
+
+
+def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:
+    """Partition columns that no file holds come last, as text out of the folder's name, as in Hudi."""
+    dropped = [f for f in config.partition_fields if config.drop_partition_columns and f not in schema.names]
+    return pa.schema([*schema, *(pa.field(name, pa.string()) for name in dropped)])
 
 
 def _newest(storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline) -> str | None:
@@ -51,7 +58,9 @@ def _newest(storage: Storage, config: TableConfig, clock: Clock, timeline: Timel
 
 
 def _archived(storage: Storage, config: TableConfig, timeline: Timeline) -> str | None:
-    rows = load_history(storage, config, actions=frozenset({"commit", "deltacommit", "replacecommit"}), with_metadata=True)
+    rows = load_history(
+        storage, config, actions=frozenset({"commit", "deltacommit", "replacecommit"}), with_metadata=True
+    )
     for row in sorted(rows, key=lambda r: r.instant.request_time, reverse=True):
         done_by = row.instant.completion_time or row.instant.request_time
         if row.metadata and (timeline.until is None or done_by <= timeline.until):

@@ -44,12 +44,14 @@ class Grid:
     def html(self, caption: str) -> str:
         """The same for a notebook; whatever stands in a cell is text, never markup."""
         rows = [f"<tr>{''.join(self._cell('th', i, t) for i, t in enumerate(self.titles))}</tr>"]
-        for row in self.rows[-SHOWN_MAX:]:
-            rows.append(f"<tr>{''.join(self._cell('td', i, cell) for i, cell in enumerate(row))}</tr>")
+        rows += [f"<tr>{self._cells(row)}</tr>" for row in self.rows[-SHOWN_MAX:]]
         left_out = len(self.rows) - min(len(self.rows), SHOWN_MAX)
         note = f"<div>… {left_out:,} earlier rows are not shown</div>" if left_out else ""
-        title = f'<div style="font-weight:600;margin:4px 0">{html.escape(caption)}</div>'
+        title = f'<div style="font-weight:600;margin:4px 0">{html.escape(printable(caption))}</div>'
         return f'{title}{note}<table style="{_STYLE[0]}">{"".join(rows)}</table>'
+
+    def _cells(self, row: tuple[Any, ...]) -> str:
+        return "".join(self._cell("td", i, cell) for i, cell in enumerate(row))
 
     def _cell(self, tag: str, column: int, cell: object) -> str:
         side = "right" if column in self.right else "left"
@@ -75,8 +77,12 @@ def _text(cell: object) -> str:
         return ""
     if isinstance(cell, int):
         return f"{cell:,}"
-    # Control characters in names must not steer a terminal.
-    return "".join(c if unicodedata.category(c)[0] != "C" else "�" for c in str(cell))
+    return printable(str(cell))
+
+
+def printable(text: str) -> str:
+    """The text without control characters, which would steer a terminal: names come out of files."""
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else "�" for c in text)
 
 
 def _width(text: str) -> int:

@@ -12,12 +12,15 @@ import pyarrow as pa
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile
+from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import BaseFileName, State
 from lakebraid.format.plans import parse_compaction_plan
 from lakebraid.model.config import TableConfig
+from lakebraid.model.instant import WRITE_ACTIONS
 from lakebraid.model.slicing import BaseFile, FileGroup, FileSlice, GroupId, LogFile, build_groups
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.history import load_history
 from lakebraid.table.horizon import check_retained
 from lakebraid.table.loading import DataFile, Loaded, load_commit, load_table
 from lakebraid.table.replaced import load_replaced
@@ -58,12 +61,12 @@ def build_view(storage: Storage, config: TableConfig, clock: Clock, loaded: Load
     newest = loaded.timeline.until or "0"
     time = newest if as_of is None else min(as_of, newest)
     timeline = loaded.timeline.as_of(time)
+    replaced = load_replaced(storage, config, clock, timeline)
     if as_of is not None and as_of < newest:
-        check_retained(storage, config, loaded, time)
+        check_retained(storage, config, loaded, time, replaced)
     bases, logs = _committed(loaded.files, timeline, config)
     bases = _without_twins(storage, config, clock, bases, timeline)
     planned = _planned(storage, config, timeline)
-    replaced = load_replaced(storage, config, clock, timeline)
     groups = build_groups(bases, logs, planned, replaced)
     schema = load_schema(storage, config, clock, timeline, bases)
     return View(config, timeline, time, schema, groups, loaded.partitions)
@@ -111,12 +114,21 @@ def _without_twins(
 def _named(storage: Storage, config: TableConfig, clock: Clock, twins: list[BaseFile], timeline: Timeline) -> BaseFile:
     if len(twins) == 1:
         return twins[0]
-    instant = timeline.write(twins[0].request_time)
-    newest = max(twins, key=lambda t: t.parsed.write_token)
-    if instant is None or instant not in timeline.active:
-        return newest
-    paths = set(load_commit(storage, config, instant, clock).file_paths)
-    return next((t for t in twins if t.name in paths), newest)
+    start = twins[0].request_time
+    instant = timeline.write(start)
+    if instant is not None and instant in timeline.active:
+        metadata = load_commit(storage, config, instant, clock)
+    else:
+        rows = load_history(storage, config, start, actions=WRITE_ACTIONS, with_metadata=True)
+        data = next((row.metadata for row in rows if row.instant.request_time == start), None)
+        metadata = parse_commit(data or b"", f"archived {start}")
+    named = [t for t in twins if t.name in {*metadata.file_paths}]
+    return named[0] if named else max(twins, key=lambda t: _numbers(t.parsed.write_token))
+
+
+def _numbers(token: str) -> tuple[int, ...]:
+    """A write token's parts as numbers, so that attempt 10 comes after attempt 9."""
+    return tuple(int(part) if part.isdigit() else 0 for part in token.split("-"))
 
 
 def _planned(storage: Storage, config: TableConfig, timeline: Timeline) -> dict[GroupId, set[str]]:
@@ -133,6 +145,3 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline) -> dict[
         for operation in plan.operations:
             planned[GroupId(operation.partition_path, operation.file_id)].add(instant.request_time)
     return planned
-
-
-

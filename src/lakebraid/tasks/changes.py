@@ -121,7 +121,8 @@ def _differs(old: pa.Table, new: pa.Table) -> Bools:
 
 
 def _flat_differs(a: pa.Array, b: pa.Array) -> Bools:
-    unequal = np.asarray(pc.fill_null(pc.not_equal(a, b), False))
+    unequal: Bools = np.asarray(pc.fill_null(pc.not_equal(a, b), False))
     if pa.types.is_floating(a.type):
         unequal &= ~np.asarray(pc.fill_null(pc.and_(pc.is_nan(a), pc.is_nan(b)), False))
-    return unequal | (np.asarray(a.is_null()) != np.asarray(b.is_null()))
+    one_null: Bools = np.asarray(a.is_null()) != np.asarray(b.is_null())
+    return unequal | one_null

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.model.merge_rules import MergeRules
-from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys, ranks
+from lakebraid.model.ordering import Ints, OrderKeys, compare, order_keys, ranks
 from lakebraid.tasks.versions import Versions, counts, request_times, row_keys
 
 
@@ -27,8 +27,8 @@ class _Fold:
 
     top: Ints
     suppliers: dict[str, Ints]
-    cut: Bools
-    """Whether an unconditional delete cut the past off: the base row does not count."""
+    cut_times: Ints
+    """The request time of the last unconditional delete, which cuts the past off: an older base row does not count."""
 
 
 def merge_partial(base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool) -> Iterator[pa.Table]:
@@ -48,7 +48,9 @@ def merge_partial(base: Iterable[pa.Table], versions: Versions, rules: MergeRule
         yield batch.filter(pa.array(~is_matched))
         yield _over_base(batch.filter(pa.array(is_matched)), matched, fold, versions, rules, late=late)
     rest = np.flatnonzero(unmatched & ~versions.deleted[fold.top])
-    columns = [_supplied(versions.rows.column(n), fold.suppliers[n][rest]) for n in versions.rows.column_names]
+    # A value that nobody supplies is what the version on top holds: null, or the marker that stands for "unchanged".
+    suppliers = {n: np.where(s[rest] >= 0, s[rest], fold.top[rest]) for n, s in fold.suppliers.items()}
+    columns = [versions.rows.column(n).take(pa.array(suppliers[n])) for n in versions.rows.column_names]
     yield pa.Table.from_arrays(columns, schema=versions.rows.schema)
 
 
@@ -58,7 +60,7 @@ def _fold(codes: Ints, versions: Versions, count: int) -> _Fold:
     present = versions.present or {}
     top = np.full(count, -1, np.int64)
     suppliers = {name: np.full(count, -1, np.int64) for name in present}
-    cut = np.zeros(count, np.bool_)
+    cut_times = np.full(count, -1, np.int64)
     for rows in _rounds(codes):
         at = codes[rows]
         below = top[at]
@@ -74,30 +76,33 @@ def _fold(codes: Ints, versions: Versions, count: int) -> _Fold:
             beneath = np.where(dead_below | (old >= 0), old, new)
             supplier[at] = np.where(above, on_top, beneath)
         top[at] = np.where(above, rows, below)
-        cut[at] |= versions.unconditional[rows]
-    return _Fold(top, suppliers, cut)
+        cut_times[at] = np.where(versions.unconditional[rows], versions.request_times[rows], cut_times[at])
+    return _Fold(top, suppliers, cut_times)
 
 
 def _over_base(
     base: pa.Table, keys: Ints, fold: _Fold, versions: Versions, rules: MergeRules, *, late: bool
 ) -> pa.Table:
     """The rows of these keys, whose base rows stand in `base` in the same order."""
-    top, cut = fold.top[keys], fold.cut[keys]
+    top = fold.top[keys]
+    base_times = request_times(base, np.arange(base.num_rows)) if late else np.zeros(base.num_rows, np.int64)
+    cut = fold.cut_times[keys] > base_times
     own = order_keys([base.column(c).combine_chunks() for c in rules.order_columns], base.num_rows)
     greater, equal = compare(versions.order.take(top), own)
-    if late:
-        equal &= versions.request_times[top] > request_times(base, np.arange(base.num_rows))
+    equal &= versions.request_times[top] > base_times
     above = greater | equal | cut
     alive = np.flatnonzero(~(above & versions.deleted[top]))
     rows = pa.concat_tables([base, versions.rows])
     dead_log = versions.deleted[top]
+    on_top = np.where(above, top + base.num_rows, np.arange(base.num_rows))
     columns = []
     for name in base.column_names:
         log = fold.suppliers[name][keys]
         log_row = np.where(dead_log | (log < 0), -1, log + base.num_rows)
         base_row = np.where(cut | ~counts(base.column(name), rules), -1, np.arange(base.num_rows))
         first, second = np.where(above, log_row, base_row), np.where(above, base_row, log_row)
-        columns.append(_supplied(rows.column(name), np.where(first >= 0, first, second)[alive]))
+        supplier = np.where(first >= 0, first, np.where(second >= 0, second, on_top))
+        columns.append(rows.column(name).take(pa.array(supplier[alive])))
     return pa.Table.from_arrays(columns, schema=base.schema)
 
 
@@ -121,7 +126,3 @@ def _single_rank(order: OrderKeys) -> Ints:
     rank = np.empty(order.length, np.int64)
     rank[by_order] = np.cumsum(changes)
     return rank
-
-
-def _supplied(column: pa.ChunkedArray, rows: Ints) -> pa.ChunkedArray:
-    return column.take(pa.array(rows, mask=rows < 0))

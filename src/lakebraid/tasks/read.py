@@ -11,28 +11,26 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile, LakebraidError
-from lakebraid.format.parquet_rows import check_parquet
+from lakebraid.format.parquet_rows import open_parquet_file, read_parquet_rows
 from lakebraid.model.evolution import conform, widen
+from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.predicate import Predicate, columns_of
-from lakebraid.model.predicate_tree import column_path
 from lakebraid.model.predicate_arrow import ColumnStats, may_match, to_arrow
+from lakebraid.model.predicate_tree import column_path
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.merge import merge
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
-from lakebraid.tasks.versions import load_versions, only_keys, row_keys
+from lakebraid.tasks.versions import load_versions, row_keys
 
 
 def read_slice(
     storage: Storage, plan: ReadPlan, task: SliceTask, *, keys: pa.Array | None = None
 ) -> Iterator[pa.Table]:
     """The rows of a slice that match, with the plan's columns, a bounded number at a time; only those `keys`, if given."""
+    keys = plan.keys if keys is None else keys
     schema = plan.read_schema((*plan.columns, *(plan.rules.key_columns if keys is not None else ())), task)
-    versions = load_versions(storage, plan, task, schema) if task.log_names else None
-    base = _base_batches(storage, plan, task, schema, merged=versions is not None)
-    if keys is not None:
-        base = (rows.filter(pc.is_in(row_keys(rows, plan.rules), value_set=keys)) for rows in base)
-        versions = versions if versions is None else only_keys(versions, keys)
+    versions = load_versions(storage, plan, task, schema, keys) if task.log_names else None
+    base = _base_batches(storage, plan, task, schema, keys)
     keep = None if plan.where is None else to_arrow(plan.where)
     for merged in merge(base, versions, plan.rules, late=task.has_late_log):
         rows = _with_constants(merged, task)
@@ -42,39 +40,64 @@ def read_slice(
 
 
 def _base_batches(
-    storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema, *, merged: bool
+    storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema, keys: pa.Array | None
 ) -> Iterator[pa.Table]:
     """The base file's rows, conformed, batch by batch; row groups that cannot matter are not touched."""
     if task.base_name is None:
         return
-    where = plan.where if not merged else _about_keys(plan)
-    file = open_parquet(storage, task.base_name, task.base_size)
+    where = _about_keys(plan) if task.log_names else plan.where
+    source = storage.open_input(task.base_name)
+    file = open_parquet_file(source, task.base_size, task.base_name)
     groups = [g for g in range(file.metadata.num_row_groups) if _may_match(file, g, where)]
-    present = [name for name in schema.names if name in file.schema_arrow.names]
-    if not present:
-        for group in groups:
-            rows = file.metadata.row_group(group).num_rows
-            yield _nulls(rows, schema)
+    known = set(file.schema_arrow.names)
+    present = [name for name in schema.names if name in known]
+    if present and keys is not None:
+        yield from _rows_of_keys(file, source, plan, task, groups, schema, keys)
         return
-    try:
-        for batch in file.iter_batches(limits.BATCH_ROWS, row_groups=groups, columns=present, use_threads=False):
-            yield conform(batch, schema, task.base_name)
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(task.base_name, error) from error
+    if present:
+        for rows in read_parquet_rows(file, source, task.base_size, groups, present, task.base_name):
+            yield conform(rows, schema, task.base_name)
+        return
+    for group in groups:
+        missing = file.metadata.row_group(group).num_rows
+        for first in range(0, missing, limits.BATCH_ROWS):
+            yield _nulls(min(limits.BATCH_ROWS, missing - first), schema)
+
+
+def _rows_of_keys(
+    file: pq.ParquetFile,
+    source: Any,
+    plan: ReadPlan,
+    task: SliceTask,
+    groups: list[int],
+    schema: pa.Schema,
+    keys: pa.Array,
+) -> Iterator[pa.Table]:
+    """The rows with these keys. The key column is read first; the others only where it has one of the keys."""
+    name, rules = task.base_name or "", plan.rules
+    key_schema = pa.schema([f for f in plan.schema if f.name in rules.key_columns])
+    known = set(file.schema_arrow.names)
+    columns = [n for n in schema.names if n in known]
+    for group in groups:
+        left = 0
+        for rows in read_parquet_rows(file, source, task.base_size, [group], key_schema.names, name):
+            left += _are(conform(rows, key_schema, name), rules, keys).true_count
+        for rows in read_parquet_rows(file, source, task.base_size, [group], columns, name) if left else ():
+            conformed = conform(rows, schema, name)
+            found = conformed.filter(_are(conformed, rules, keys))
+            yield found
+            left -= found.num_rows
+            if left <= 0:
+                break  # all of this group were found
+
+
+def _are(rows: pa.Table, rules: MergeRules, keys: pa.Array) -> pa.BooleanArray:
+    return pc.is_in(row_keys(rows, rules), value_set=keys)
 
 
 def open_parquet(storage: Storage, name: str, size: int) -> pq.ParquetFile:
     """A base file, its footer held against the limits before any page is decoded."""
-    source: Any = storage.open_input(name)
-    try:
-        # Without pre_buffer memory stays flat as the file grows.
-        file = pq.ParquetFile(source, pre_buffer=False, coerce_int96_timestamp_unit="us")
-    except LakebraidError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise _damaged(name, error) from error
-    check_parquet(file.metadata, size, name)
-    return file
+    return open_parquet_file(storage.open_input(name), size, name)
 
 
 def _about_keys(plan: ReadPlan) -> Predicate | None:
@@ -97,8 +120,11 @@ def _may_match(file: pq.ParquetFile, group: int, where: Predicate | None) -> boo
     stats = {}
     for at in range(row_group.num_columns):
         chunk = row_group.column(at)
-        if chunk.path_in_schema in wanted and chunk.is_stats_set:  # names of flat columns; nested ones never prune
-            stats[chunk.path_in_schema] = _column_stats(chunk.statistics, row_group.num_rows)
+        try:
+            if chunk.path_in_schema in wanted and chunk.is_stats_set:  # names of flat columns; nested ones never prune
+                stats[chunk.path_in_schema] = _column_stats(chunk.statistics, row_group.num_rows)
+        except (pa.ArrowException, ValueError, OverflowError):
+            continue  # bounds beyond Python's calendar, or text that is none: they say nothing
     return may_match(where, stats)
 
 
@@ -121,11 +147,3 @@ def _with_constants(rows: pa.Table, task: SliceTask) -> pa.Table:
             value = widen(pa.array([text], pa.string()), field.type, f"the partition {task.partition}")[0]
             rows = rows.set_column(at, field, pa.repeat(value, rows.num_rows))
     return rows
-
-
-def _damaged(name: str, error: Exception) -> CorruptFile:
-    return CorruptFile(
-        f"The Parquet file {name} cannot be read: {str(error)[:300]}. Nothing was changed. Compare it with a backup; "
-        "an older version of the table may still be readable with as_of.",
-        path=name,
-    )

@@ -26,6 +26,8 @@ class ReadPlan:
     """The columns to give back, in this order."""
     where: Predicate | None
     """Already bound to the schema."""
+    keys: pa.Array | None = None
+    """The only keys that can match, in the form of the rules, if the filter pins them."""
     layout: int = 2
     completed: frozenset[str] = frozenset()
     """Completed starts; only layout 1 needs them, where instants share log files."""
@@ -40,7 +42,7 @@ class ReadPlan:
 
     def of_columns(self, columns: tuple[str, ...]) -> ReadPlan:
         """The same read with other columns and no filter."""
-        return replace(self, columns=columns, where=None)
+        return replace(self, columns=columns, where=None, keys=None)
 
     def read_schema(self, columns: Iterable[str], task: SliceTask) -> pa.Schema:
         """The columns that must be read: the wanted ones, those of the filter, and for a merge those of the rules."""
@@ -66,6 +68,8 @@ class SliceTask:
     base_request_time: str
     log_names: tuple[str, ...]
     log_request_times: tuple[str, ...]
+    size: int = 0
+    """Bytes of all its files."""
     constants: tuple[tuple[str, str | None], ...] = ()
     """Partition columns that the files lack (hoodie.datasource.write.drop.partition.columns), as text."""
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +14,11 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, UnsupportedTable
 from lakebraid.format.avro_rows import parse_avro_block
+from lakebraid.format.damage import damaged
 from lakebraid.format.delete_list import DeletedKeys, parse_delete_block
 from lakebraid.format.log_blocks import BlockType, LogBlock, read_blocks
 from lakebraid.format.parquet_rows import read_parquet_block
+from lakebraid.format.times import is_instant_time
 from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, PartialMode
 from lakebraid.model.evolution import conform, widen
 from lakebraid.model.keys import record_keys
@@ -55,21 +59,70 @@ class _Part:
     present: dict[str, bool] | None
 
 
-def load_versions(storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema) -> Versions | None:
-    """The versions in the slice's logs, with the columns of `schema`; None if there are none."""
-    parts: list[_Part] = []
-    times: list[Ints] = []
+def load_versions(
+    storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema, keys: pa.Array | None = None
+) -> Versions | None:
+    """The versions in the slice's logs, with the columns of `schema`, of all keys or of `keys`; None if there are none."""
     blocks = _blocks(storage, task)
+    decoded = []
     for placed in _placed(blocks, plan):
-        block, where = blocks[placed.index]
-        part = _part(block, where, plan.rules, schema)
-        if len(part.keys):
-            parts.append(part)
-            times.append(np.full(len(part.keys), int(placed.request_time), np.int64))
-    return _joined(parts, times, plan.rules, schema) if parts else None
+        block, name = blocks[placed.index]
+        found = _decode(block, f"the block at byte {block.offset:,} of {name}", plan.rules, schema, keys)
+        if len(found.rows):
+            decoded.append((found, int(placed.request_time)))
+    # Neighbours of one kind and schema are handled at once: a slice may have very many small blocks.
+    parts, times = [], []
+    for _, group in groupby(decoded, key=lambda pair: pair[0].likeness):
+        members = list(group)
+        parts.append(_part([found for found, _ in members], plan.rules, schema))
+        times.append(np.repeat([time for _, time in members], [len(found.rows) for found, _ in members]))
+    versions = _joined(parts, times, plan.rules, schema) if parts else None
+    return versions if versions is None or keys is None else _only_keys(versions, keys)
 
 
-def only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """The content of one block: rows as they lie there, or deleted keys."""
+
+    rows: pa.Table | DeletedKeys
+    is_partial: bool
+    where: str
+
+    @property
+    def likeness(self) -> tuple[Any, ...]:
+        """Equal for blocks that may be handled together."""
+        own = self.where if isinstance(self.rows, DeletedKeys) else self.rows.schema
+        return (isinstance(self.rows, DeletedKeys), self.is_partial, own)
+
+
+def _decode(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None) -> _Decoded:
+    if block.type is BlockType.DELETE:
+        return _Decoded(parse_delete_block(block.content, where), is_partial=False, where=where)
+    if block.type is BlockType.AVRO:
+        rows = parse_avro_block(block.content, block.schema_text or "", where)
+    elif block.type is BlockType.PARQUET:
+        columns = [*schema.names, *([_RECORD_KEY] if block.is_partial else [])]
+        if keys is not None and not _may_hold(block, where, rules, schema, keys):
+            columns = []
+        rows = read_parquet_block(block.content, columns, where)
+        rows = rows if columns else rows.slice(0, 0)
+    else:
+        raise UnsupportedTable(f"{where} is an {block.type.name} block; such blocks belong to metadata tables.")
+    return _Decoded(rows, block.is_partial, where)
+
+
+def _may_hold(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array) -> bool:
+    """Whether one of the keys is in a Parquet block, by its key column alone."""
+    if block.is_partial or rules.key_form is KeyForm.RENDERED:
+        return True
+    rows = read_parquet_block(block.content, list(rules.key_columns), where)
+    if rules.key_columns[0] not in rows.column_names:
+        return True
+    column = widen(rows.column(0), schema.field(rules.key_columns[0]).type, where)
+    return bool(pc.any(pc.is_in(column, value_set=keys)).as_py())
+
+
+def _only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
     """The versions of these keys alone."""
     rows = np.flatnonzero(np.asarray(pc.is_in(versions.keys, value_set=keys)))
     if len(rows) == 0:
@@ -106,36 +159,36 @@ def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan) -> list[Placed]:
         for block, _ in blocks
     ]
     for origin, (block, where) in zip(origins, blocks, strict=True):
-        if not (origin.instant_time.isascii() and origin.instant_time.isdigit() and len(origin.instant_time) <= 18):
+        wrong = next((t for t in (origin.instant_time, *origin.compacted_times) if not is_instant_time(t)), None)
+        if wrong is not None:
             raise CorruptFile(
                 f"The log block at byte {block.offset:,} of {where} carries no valid instant time "
-                f"({origin.instant_time[:40]!r}). Nothing was changed. Run Apache Hudi's repair, or restore the file.",
+                f"({wrong[:40]!r}). Nothing was changed. Run Apache Hudi's repair, or restore the file.",
                 path=where,
                 offset=block.offset,
             )
     return place_blocks(origins) if plan.layout == 2 else place_blocks_layout1(origins, plan.completed)
 
 
-def _part(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema) -> _Part:
-    where = f"the block at byte {block.offset:,} of {where}"
-    if block.type is BlockType.DELETE:
-        return _deletes(parse_delete_block(block.content, where), rules, schema, where)
-    if block.type is BlockType.AVRO:
-        rows = parse_avro_block(block.content, block.schema_text or "", where)
-    elif block.type is BlockType.PARQUET:
-        rows = read_parquet_block(block.content, [*schema.names, _RECORD_KEY], where)
-    else:
-        raise UnsupportedTable(f"{where} is an {block.type.name} block; such blocks belong to metadata tables.")
+def _part(found: list[_Decoded], rules: MergeRules, schema: pa.Schema) -> _Part:
+    """The versions out of blocks that are alike."""
+    where, is_partial = found[0].where, found[0].is_partial
+    if isinstance(found[0].rows, DeletedKeys):
+        return _deletes(found[0].rows, rules, schema, where)
+    rows = pa.concat_tables([f.rows for f in found])
     own_names = set(rows.column_names)
     conformed = conform(rows, schema, where).combine_chunks()
-    return _Part(
+    part = _Part(
         keys=_block_keys(rows, conformed, rules),
         rows=conformed,
         order=[_one(conformed.column(c)) for c in rules.order_columns],
         deleted=marked_deleted(conformed, rules),
         unconditional=np.zeros(len(rows), np.bool_),
-        present={n: n in own_names for n in schema.names} if block.is_partial else None,
+        present={n: n in own_names for n in schema.names} if is_partial else None,
     )
+    if part.keys.null_count:
+        raise damaged(f"One of the log blocks from {where} on", "a row of it has no record key")
+    return part
 
 
 def _block_keys(rows: pa.Table, conformed: pa.Table, rules: MergeRules) -> pa.Array:
@@ -172,7 +225,8 @@ def request_times(batch: pa.Table, rows: Ints) -> Ints:
     if at < 0:
         return np.zeros(len(rows), np.int64)
     texts = batch.column(at).combine_chunks().take(pa.array(rows))
-    return np.asarray(pc.fill_null(texts.cast(pa.int64()), 0))
+    numbers = widen(texts, pa.int64(), "_hoodie_commit_time of a base file")
+    return np.asarray(pc.fill_null(numbers, 0))
 
 
 def marked_deleted(rows: pa.Table, rules: MergeRules) -> Bools:
@@ -182,10 +236,10 @@ def marked_deleted(rows: pa.Table, rules: MergeRules) -> Bools:
         column = rows.column(name)
         if name == IS_DELETED_COLUMN and pa.types.is_boolean(column.type):
             deleted |= _true(column)
-        elif name == OPERATION_COLUMN:
+        elif name == OPERATION_COLUMN and pa.types.is_string(column.type):
             deleted |= _true(pc.equal(column, "D"))
         if rules.delete_marker is not None and name == rules.delete_marker[0]:
-            deleted |= _true(pc.equal(pc.cast(column, pa.string()), rules.delete_marker[1]))
+            deleted |= _true(pc.equal(widen(column, pa.string(), f"the delete marker {name}"), rules.delete_marker[1]))
     return deleted
 
 

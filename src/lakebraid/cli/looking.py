@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that look at a table: `timeline`, `show`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from lakebraid.api.planning import Mode
+from lakebraid.api.table import Table
+from lakebraid.table.listing import Entry
+from lakebraid.table.show import Grid
+
+_PATH = click.argument("path")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+
+
+@click.command(epilog="Example: lakebraid timeline s3://bucket/orders --archived")
+@_PATH
+@_JSON
+@click.option("--archived", is_flag=True, help="Also what was archived.")
+def timeline(path: str, *, as_json: bool, archived: bool) -> None:
+    """Show what happened to a table: each instant with its times, action, state, rows and files."""
+    listing = Table.open(path).timeline(archived=archived)
+    if as_json:
+        for entry in listing:
+            click.echo(json.dumps(_entry(entry)))
+    else:
+        click.echo(repr(listing))
+
+
+def _entry(entry: Entry) -> dict[str, object]:
+    instant = entry.instant
+    return {
+        "request_time": instant.request_time,
+        "completion_time": instant.completion_time,
+        "action": instant.kind,
+        "state": instant.state.value,
+        "operation": entry.operation,
+        "rows": entry.rows,
+        "files": entry.files,
+        "bytes": entry.bytes,
+        "archived": entry.archived,
+        "problem": entry.problem,
+    }
+
+
+@click.command(epilog="""Example: lakebraid show ./orders --where "city = 'Oslo'" --columns id,city --limit 5""")
+@_PATH
+@_JSON
+@click.option("--columns", metavar="A,B", help="Only these columns.")
+@click.option("--where", metavar="SQL", help="Only rows that match, such as \"id = 'k7' and ts > 5\".")
+@click.option("--as-of", metavar="TIME", help="The table as of a completion time (17 digits, or RFC 3339).")
+@click.option("--read-optimized", is_flag=True, help="Base files only.")
+@click.option("--meta", is_flag=True, help="Hudi's own columns, too.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(0), help="How many rows to print.")
+def show(
+    path: str,
+    *,
+    as_json: bool,
+    columns: str | None,
+    where: str | None,
+    as_of: str | None,
+    read_optimized: bool,
+    meta: bool,
+    limit: int,
+) -> None:
+    """Print rows of a table, read in this process without Spark."""
+    table = Table.open(path)
+    snapshot = table.snapshot(as_of)
+    names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+    mode: Mode = "read_optimized" if read_optimized else "snapshot"
+    rows: list[dict[str, Any]] = []
+    for batch in snapshot.to_batches(names, where, mode=mode, meta_columns=meta):
+        rows += batch.slice(0, limit - len(rows)).to_pylist()
+        if len(rows) >= limit:
+            break
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, default=str))
+        return
+    if not rows:
+        click.echo("no rows")
+        return
+    click.echo(repr(table))
+    click.echo(f"  {'as of':<14}  {snapshot.completion_time or 'its creation'}\n")
+    click.echo(str(Grid(tuple(rows[0]), [tuple(map(_cell, row.values())) for row in rows])))
+    if len(rows) == limit:
+        click.echo(f"\nThe first {limit} rows; --limit shows more.")
+
+
+def _cell(value: object) -> str:
+    return "NULL" if value is None else str(value)

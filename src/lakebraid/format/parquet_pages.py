@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pages of a Parquet file unfold to, known before any of them is decoded.
+
+A footer can lie about its pages, and a page of a few bytes can stand for gigabytes: a dictionary with one huge text that
+every row repeats, or zeros that compress ten thousand times. Arrow takes all that as it comes. So the headers of the
+pages are read here first: by them Arrow takes its memory, so no lie in them is of use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakebraid import limits
+from lakebraid.format.damage import damaged
+from lakebraid.format.thrift import parse_struct
+
+_HEADER_BYTES: Final = 128  # of an ordinary page header; longer ones are read again
+_HEADER_BYTES_MAX: Final = 16 * limits.MIB
+_EXPANSIONS: Final = {"UNCOMPRESSED": 1, "SNAPPY": 32, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1040}
+"""How far the compressions can go at most; of the others that is not known."""
+_TEXTS: Final = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_DICTIONARY_PAGE: Final = 2
+_DICTIONARIES: Final = (2, 8)
+_DELTA_BYTE_ARRAY: Final = 7  # a text may begin like the one before it, for no bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    kind: int
+    stored: int
+    plain: int
+    values: int
+    encoding: int
+    begin: int
+
+
+def batch_rows(
+    source: Any, metadata: pq.FileMetaData, groups: Collection[int], columns: Collection[str], size: int, where: str
+) -> int:
+    """How many rows of these columns can be decoded at once; CorruptFile if pages unfold beyond all measure.
+
+    `source` is a `pyarrow.NativeFile` over the `size` bytes of the file.
+    """
+    step_bytes = max(limits.PARQUET_STEP_BYTES_FREE, size * limits.PARQUET_PAGE_EXPANSION_MAX)
+    most = 1
+    for number in groups:
+        group = metadata.row_group(number)
+        found = [(index, group.column(index)) for index in range(group.num_columns)]
+        chunks = {i: chunk for i, chunk in found if _is_among(chunk.path_in_schema, columns) and _may_explode(chunk)}
+        pages = {i: _checked_pages(source, chunk, size, f"{where}, column {i:,}") for i, chunk in chunks.items()}
+        if sum(max((p.plain for p in found), default=0) for found in pages.values()) > unfolded_bytes_max(size):
+            raise damaged(where, f"the pages of its row group {number:,} take too much memory together")
+        texts = {i: _text_bytes(pages[i]) for i, chunk in chunks.items() if chunk.physical_type in _TEXTS}
+        if sum(texts.values()) * limits.BATCH_ROWS > step_bytes:
+            texts |= _longest_texts(source, metadata, number, {i: pages[i] for i in texts})
+        # A null of a fixed length takes that length in memory, and nothing in the file.
+        most = max(most, sum(max(metadata.schema.column(i).length, taken) for i, taken in texts.items()))
+    return max(1, min(limits.BATCH_ROWS, step_bytes // most))
+
+
+def unfolded_bytes_max(size: int) -> int:
+    """How many bytes the rows of a Parquet file of `size` bytes may take in memory."""
+    return max(limits.PARQUET_UNFOLDED_BYTES_FREE, size * limits.PARQUET_EXPANSION_MAX)
+
+
+def _is_among(path: str, columns: Collection[str]) -> bool:
+    return path in columns or any(path[:dot] in columns for dot, mark in enumerate(path) if mark == ".")
+
+
+def _may_explode(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Texts can be repeated by a dictionary; everything else only grows by its compression."""
+    factor = _EXPANSIONS.get(chunk.compression)
+    is_harmless = factor is not None and chunk.total_compressed_size * factor <= limits.PARQUET_PAGE_BYTES_FREE
+    return chunk.physical_type in _TEXTS or not is_harmless
+
+
+def _checked_pages(source: Any, chunk: pq.ColumnChunkMetaData, size: int, where: str) -> list[_Page]:
+    pages = []
+    for page in _pages(source, chunk, size, where):
+        if not 0 <= page.plain <= max(limits.PARQUET_PAGE_BYTES_FREE, page.stored * limits.PARQUET_PAGE_EXPANSION_MAX):
+            raise damaged(where, f"a page would grow from {page.stored:,} bytes to {page.plain:,}")
+        pages.append(page)
+    if sum(page.plain for page in pages) > 2 * chunk.total_uncompressed_size + limits.MIB:
+        raise damaged(where, "its pages unfold to more than they announce")
+    return pages
+
+
+def _pages(source: Any, chunk: pq.ColumnChunkMetaData, size: int, where: str) -> Iterator[_Page]:
+    at = chunk.data_page_offset
+    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < at:
+        at = chunk.dictionary_page_offset
+    end = at + chunk.total_compressed_size
+    if not 0 <= at <= end <= size:
+        raise damaged(where, f"it lies from byte {at:,} to {end:,} of {size:,}")
+    missing = chunk.num_values
+    # Arrow, too, stops when it has all values; what follows is never looked at.
+    while at < end and missing > 0:
+        try:
+            page = _page(source, at, end)
+        except (ValueError, IndexError):
+            raise damaged(where, f"the header of the page at byte {at:,} does not decode") from None
+        yield page
+        at = page.begin + page.stored
+        missing -= page.values
+
+
+def _page(source: Any, at: int, end: int) -> _Page:
+    """The page whose header stands at `at`."""
+    size = _HEADER_BYTES
+    while True:
+        data = source.read_at(min(size, end - at), at)
+        try:
+            fields, length = parse_struct(data, 0)
+            break
+        except IndexError:
+            if len(data) < size or size >= _HEADER_BYTES_MAX:
+                raise
+            size *= 8
+    kind, plain, stored = (fields.get(key, -1) for key in (1, 2, 3))
+    held = fields.get(5) or fields.get(8) or {}
+    values, encoding = (held.get(1, 0), held.get(2 if 5 in fields else 4, 0)) if isinstance(held, dict) else (0, 0)
+    if not all(isinstance(number, int) for number in (kind, plain, stored, values, encoding)) or stored < 0:
+        raise ValueError("a number is none")
+    return _Page(kind, stored, plain, values, encoding, at + length)
+
+
+def _text_bytes(pages: list[_Page]) -> int:
+    """The most bytes that one row can repeat without taking room in the file."""
+    return max((p.plain for p in pages if p.kind == _DICTIONARY_PAGE or p.encoding == _DELTA_BYTE_ARRAY), default=1)
+
+
+def _longest_texts(source: Any, metadata: pq.FileMetaData, group: int, pages: dict[int, list[_Page]]) -> dict[int, int]:
+    """The same, with dictionaries looked through, where that is possible: ordinary ones are large and of short texts."""
+    names = {}
+    for index, found in pages.items():
+        column = metadata.schema.column(index)
+        is_flat = column.max_repetition_level == 0 and "." not in column.path and column.physical_type == "BYTE_ARRAY"
+        # The reader shows a dictionary only where the first values come out of it.
+        if is_flat and len(found) > 1 and found[0].kind == _DICTIONARY_PAGE and found[1].encoding in _DICTIONARIES:
+            names[column.name] = index
+    try:
+        file = pq.ParquetFile(source, metadata=metadata, read_dictionary=list(names), pre_buffer=False)
+        first = next(file.iter_batches(1, row_groups=[group], columns=list(names), use_threads=False), None)
+        shown = {} if first is None else {name: first.column(name).dictionary for name in names}
+    except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError):
+        return {}  # reading them will tell what is wrong
+    longest = {name: pc.max(pc.binary_length(texts)).as_py() for name, texts in shown.items() if len(texts)}
+    return {names[name]: max(length or 1, _text_bytes(pages[names[name]][1:])) for name, length in longest.items()}

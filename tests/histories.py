@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random histories of a table: writers that overlap, die and finish late, and services that run between them.
+
+What a history may do is what Hudi's own rules allow: one pending service per file group, nobody writes into a group
+while it is being replaced, a clean removes only what no present snapshot reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from lakebraid.model.buckets import bucket_file_id, bucket_of
+from tests.oracle import (
+    AT,
+    UNAVAILABLE,
+    Base,
+    Block,
+    Gone,
+    Group,
+    History,
+    Instant,
+    Log,
+    Oracle,
+    Put,
+    Row,
+    Settings,
+    Version,
+    fold,
+    live_files,
+    merge_files,
+    versions_of,
+)
+
+KEYS = ("k0", "k1", "k2", "k3", "k4")
+TOKENS = ("0-0-0", "1-0-1", "10-0-2", "9-0-3")
+
+
+@st.composite
+def settings_of(draw: st.DrawFn) -> Settings:
+    ordering = draw(st.sampled_from([("ts",), ("ts",), ("ts", "ts2")]))
+    by_event = draw(st.sampled_from([True, True, False]))
+    fill = draw(st.sampled_from(["", "", "", "", "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"]))
+    return Settings(
+        ordering=ordering if by_event or draw(st.booleans()) else (),
+        by_event=by_event,
+        partitioned=draw(st.booleans()),
+        buckets=draw(st.sampled_from([1, 2, None])),
+        fill=fill,
+    )
+
+
+@st.composite
+def histories(
+    draw: st.DrawFn,
+    steps_max: int = 18,
+    *,
+    deletes: bool = True,
+    partial: bool = True,
+    spares: bool = True,
+    services: Iterable[str] = ("compact", "log_compact", "replace", "clean"),
+    settings: st.SearchStrategy[Settings] | None = None,
+) -> History:
+    """A history. Without services of a kind, deletes or partial updates if asked."""
+    world = _World(draw, draw(settings_of() if settings is None else settings), deletes=deletes, partial=partial)
+    kinds = ["begin"] * 4 + ["finish"] * 5 + ["give_up", *(["spare"] if spares else [])] + [s for s in services for _ in range(2)]
+    steps_min = draw(st.sampled_from([1, steps_max // 3, steps_max * 2 // 3]))
+    for kind in draw(st.lists(st.sampled_from(kinds), min_size=steps_min, max_size=steps_max)):
+        getattr(world, kind)()
+    while world.open and draw(st.booleans()):
+        world.finish()
+    return world.history
+
+
+class _World:
+    """The table as it comes to be; every step takes the next moments."""
+
+    def __init__(self, draw: st.DrawFn, settings: Settings, *, deletes: bool, partial: bool) -> None:
+        self.draw, self.settings = draw, settings
+        self.deletes, self.partial = deletes, partial and draw(st.booleans())
+        self.flags = deletes and not settings.fill and draw(st.booleans())
+        self.nulls = not self.partial and not settings.fill and draw(st.booleans())
+        self.now = 2
+        self.partitions = ("p0", "p1") if settings.partitioned else ("",)
+        self.home: dict[tuple[str, str], str] = {}
+        self.renewed: dict[tuple[str, int], str] = {}
+        self.locked: set[Group] = set()
+        self.open: list[Instant] = []
+        first = Instant(1, "deltacommit", 2, columns=self.columns(wide=False))
+        self.history = History(settings, [first])
+
+    # --- names ---
+
+    def tick(self) -> int:
+        self.now += self.draw(st.sampled_from([1, 1, 2]))
+        return self.now
+
+    def columns(self, *, wide: bool) -> tuple[str, ...]:
+        names = ["id", *(["part"] if self.settings.partitioned else []), "ts"]
+        names += ["ts2"] if "ts2" in self.settings.ordering else []
+        return (*names, "v", "w", *(["extra"] if wide else []), *(["_hoodie_is_deleted"] if self.flags else []))
+
+    def group_of(self, partition: str, key: str) -> Group:
+        buckets = self.settings.buckets
+        if buckets is None:
+            file_id = self.home.setdefault((partition, key), self.draw(st.sampled_from(["g0", "g1"])))
+        else:
+            bucket = bucket_of(key, ("id",), buckets)
+            file_id = self.renewed.get((partition, bucket), bucket_file_id(bucket))
+        return partition, file_id
+
+    def used_groups(self) -> list[Group]:
+        return [g for g in Oracle(self.history).groups if g not in self.locked and self.live(g) != (None, [])]
+
+    def live(self, group: Group) -> tuple[Base | None, list[Log]]:
+        return live_files(self.history, group, self.now)
+
+    def is_quiet(self, group: Group) -> bool:
+        """Whether nobody who may still finish writes into the group."""
+        open_starts = {i.start for i in self.open}
+        files = (*self.history.logs, *self.history.bases)
+        return not any(f.group == group and f.start in open_starts for f in files)
+
+    # --- rows ---
+
+    def values(self, partition: str, key: str, columns: tuple[str, ...], *, flagged: bool) -> Row:
+        draw = self.draw
+        row: Row = {"id": key, "part": partition, "w": draw(st.sampled_from([None, 0, 1, 2]))}
+        orders = st.sampled_from([None, 0, 1, 2, -1] if self.nulls else [0, 1, 2, -1])
+        row |= {"ts": draw(orders), "ts2": draw(orders)}
+        texts = [None, "a", "b", "c", *([UNAVAILABLE] if self.settings.fill else [])]
+        row |= {"v": draw(st.sampled_from(texts)), "extra": draw(st.sampled_from([None, "x", "y"]))}
+        row["_hoodie_is_deleted"] = flagged and draw(st.sampled_from([None, False, False, True]))
+        return {name: row[name] for name in columns}
+
+    def block(self, partition: str, keys: list[str], columns: tuple[str, ...]) -> Block:
+        draw = self.draw
+        form = draw(st.sampled_from(["avro", "parquet", *(["delete"] if self.deletes else [])]))
+        if form == "delete":
+            width = len(self.settings.ordering)
+            orders = st.one_of(st.none(), st.tuples(*[st.sampled_from([0, 1, 2, -1])] * width))
+            return Block("delete", tuple(Gone(k, draw(orders) or None) for k in keys))
+        is_partial = self.partial and not self.settings.fill and draw(st.booleans())
+        if is_partial:
+            some = draw(st.sets(st.sampled_from(["v", "w", *(["extra"] if "extra" in columns else [])])))
+            columns = tuple(c for c in columns if c in {"id", *(self.settings.ordering), *some})
+        puts = tuple(Put(k, self.values(partition, k, columns, flagged=self.flags and not is_partial)) for k in keys)
+        return Block(form, puts, columns, is_partial)
+
+    # --- steps ---
+
+    def begin(self) -> None:
+        """A writer starts and puts its files down; nobody sees them yet."""
+        draw = self.draw
+        start, wide = self.tick(), draw(st.booleans())
+        columns = self.columns(wide=wide)
+        instant = Instant(start, "deltacommit", columns=columns)
+        by_group: dict[Group, list[str]] = {}
+        partition = draw(st.sampled_from(self.partitions))
+        for key in draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True)):
+            by_group.setdefault(self.group_of(partition, key), []).append(key)
+        for group, keys in by_group.items():
+            if group in self.locked:
+                continue
+            if self.live(group) == (None, []) and not self.has_base(group) and draw(st.booleans()):
+                rows = tuple((start, self.values(partition, k, columns, flagged=False)) for k in keys)
+                self.history.bases.append(Base(group, start, rows, columns=columns))
+                continue
+            for version in range(1, draw(st.sampled_from([2, 2, 3]))):
+                count = draw(st.sampled_from([1, 1, 2]))
+                blocks = tuple(self.block(partition, keys, columns) for _ in range(count))
+                token = draw(st.sampled_from(TOKENS))
+                self.history.logs.append(Log(group, start, blocks, version, token))
+        self.history.instants.append(instant)
+        self.open.append(instant)
+
+    def has_base(self, group: Group) -> bool:
+        return any(b.group == group for b in self.history.bases)
+
+    def finish(self) -> None:
+        """Somebody who is under way completes."""
+        if self.open:
+            at = self.draw(st.integers(0, len(self.open) - 1))
+            instant = self.open.pop(at)
+            instant.completion = self.tick()
+            self.release(instant)
+
+    def give_up(self) -> None:
+        """Somebody dies: pending for ever, or rolled back, with or without the files."""
+        if self.open:
+            at = self.draw(st.integers(0, len(self.open) - 1))
+            instant = self.open.pop(at)
+            if instant.action == "deltacommit" and self.draw(st.booleans()):
+                instant.rolled_back_at = self.tick()
+                instant.leaves_files = self.draw(st.booleans())
+            self.release(instant)
+
+    def release(self, instant: Instant) -> None:
+        groups = {f.group for f in instant.inputs} | {*instant.replaces}
+        if instant.action in ("replacecommit", "clustering"):
+            self.locked -= groups
+            if instant.completion is not None:
+                self.settle(instant)
+        elif instant.action == "compaction" and instant.completion is None:
+            pass  # a dead compaction keeps its plan: its groups get no other one
+        elif instant.action == "logcompaction" and instant.completion is None:
+            pass
+
+    def spare(self) -> None:
+        """A second attempt of a task leaves a base file that no commit names."""
+        bases = [b for b in self.history.bases if b.named]
+        if bases:
+            twin = self.draw(st.sampled_from(bases))
+            if not any(b.start == twin.start and b.group == twin.group and not b.named for b in self.history.bases):
+                rows = tuple((at, row | {"w": 9}) for at, row in twin.rows)
+                token = "0-9-9" if self.draw(st.booleans()) else "7-7-7"
+                self.history.bases.append(replace(twin, rows=rows, token=token, named=False))
+
+    def planned_groups(self) -> set[Group]:
+        pending = [i for i in self.history.instants if i.completion is None and i.inputs]
+        return {f.group for i in pending for f in i.inputs}
+
+    def compact(self) -> None:
+        """A plan, and at once the base file; it counts when the compaction completes."""
+        # A first base file that is still being written would vanish behind the compacted one.
+        waiting = {b.group for b in self.history.bases if b.start in {i.start for i in self.open}}
+        groups = [g for g in self.used_groups() if g not in self.planned_groups() | waiting and self.live(g)[1]]
+        if not groups:
+            return
+        start, everything = self.tick(), self.columns(wide=True)
+        instant = Instant(start, "compaction")
+        chosen = self.draw(st.lists(st.sampled_from(groups), min_size=1, max_size=2, unique=True))
+        for group in chosen:
+            base, logs = self.live(group)
+            rows = merge_files(base, logs, self.settings, everything)
+            kept = tuple((row[AT], _data(row)) for _, row in sorted(rows.items()))
+            self.history.bases.append(Base(group, start, kept, columns=everything))
+            instant.inputs += (*([base] if base else []), *logs)
+        self.history.instants.append(instant)
+        self.open.append(instant)
+
+    def log_compact(self) -> None:
+        """Some whole logs of a slice, merged into one log file."""
+        if self.settings.fill or self.partial:
+            return
+        groups = [g for g in self.used_groups() if g not in self.planned_groups() and len(self.live(g)[1]) > 1]
+        if not groups:
+            return
+        group = self.draw(st.sampled_from(groups))
+        _, logs = self.live(group)
+        named = {s for log in logs for block in log.blocks for s in block.compacted}
+        starts = sorted({log.start for log in logs} - named)
+        chosen = self.draw(st.sets(st.sampled_from(starts), min_size=1))
+        inputs = [log for log in logs if log.start in chosen]
+        start, everything = self.tick(), self.columns(wide=True)
+        states: dict[str, Version] = {}
+        for key, version in versions_of(inputs, self.settings, everything):
+            states[key] = fold(states.get(key), version, self.settings)
+        puts = tuple(Put(k, _data(v.values)) for k, v in sorted(states.items()) if not v.deleted)
+        gone = tuple(Gone(k, v.order) for k, v in sorted(states.items()) if v.deleted)
+        times = tuple(sorted(chosen))
+        blocks = [Block("parquet", puts, everything, compacted=times)] if puts else []
+        blocks += [Block("delete", gone, compacted=times)] if gone else []
+        self.history.logs.append(Log(group, start, tuple(blocks)))
+        instant = Instant(start, "logcompaction", inputs=tuple(inputs))
+        self.history.instants.append(instant)
+        self.open.append(instant)
+
+    def replace(self) -> None:
+        """An overwrite, a dropped partition or a clustering takes groups away, and perhaps puts others there."""
+        groups = [g for g in self.used_groups() if g not in self.planned_groups() and self.is_quiet(g)]
+        if not groups:
+            return
+        partition = self.draw(st.sampled_from(groups))[0]
+        groups = [g for g in groups if g[0] == partition]
+        kind = self.draw(st.sampled_from(["cluster", "overwrite", "drop"]))
+        start, everything = self.tick(), self.columns(wide=True)
+        action = "clustering" if kind == "cluster" else "replacecommit"
+        instant = Instant(start, action, replaces=tuple(groups))
+        instant.columns = () if kind == "cluster" else everything
+        self.locked |= {*groups}
+        rows: list[tuple[int, Row]] = []
+        if kind == "cluster":
+            for group in groups:
+                merged = merge_files(*self.live(group), self.settings, everything)
+                rows += [(row[AT], _data(row)) for row in merged.values()]
+        elif kind == "overwrite":
+            for key in KEYS:
+                group = self.group_of(partition, key)
+                if group in groups and self.draw(st.booleans()):
+                    rows.append((start, self.values(partition, key, everything, flagged=False)))
+        by_file: dict[str, list[tuple[int, Row]]] = {}
+        for at, row in sorted(rows, key=lambda r: r[1]["id"]):
+            by_file.setdefault(self.new_file_id(row["id"], start), []).append((at, row))
+        for file_id, own in by_file.items():
+            self.history.bases.append(Base((partition, file_id), start, tuple(own), columns=everything))
+        self.history.instants.append(instant)
+        self.open.append(instant)
+
+    def new_file_id(self, key: str, start: int) -> str:
+        buckets = self.settings.buckets
+        if buckets is None:
+            return f"c{start}"
+        return f"{bucket_of(key, ('id',), buckets):08d}-{start:04d}-0000-0000-000000000000-0"
+
+    def settle(self, instant: Instant) -> None:
+        """From now on keys live where the replacement put them, or, after a drop, where they did."""
+        new = [b for b in self.history.bases if b.start == instant.start and b.named]
+        buckets = self.settings.buckets
+        if buckets is not None:
+            self.renewed |= {(b.group[0], int(b.group[1][:8])): b.group[1] for b in new}
+            return
+        gone = {*instant.replaces}
+        self.home = {k: f for k, f in self.home.items() if (k[0], f) not in gone}
+        self.home |= {(b.group[0], row["id"]): b.group[1] for b in new for _, row in b.rows}
+
+    def clean(self) -> None:
+        """Slices older than the newest base of their group go, and groups that were replaced."""
+        start = self.tick()
+        removed: list[Log | Base] = []
+        cleaned = {id(f) for i in self.history.instants for f in i.removed}
+        for group in Oracle(self.history).groups:
+            own = [f for f in (*self.history.logs, *self.history.bases) if f.group == group and id(f) not in cleaned]
+            done = [f for f in own if self.history.instant(f.start).done(start)]
+            base, logs = self.live(group)
+            replaced = any(group in i.replaces and i.done(start) for i in self.history.instants)
+            if base is None and not replaced:
+                continue
+            kept = {id(f) for f in (base, *logs)}
+            if replaced and base is None and logs:
+                continue
+            twins = {id(f) for f in done if isinstance(f, Base) and base is not None and f.start == base.start}
+            everything = bool(base) or self.draw(st.booleans())
+            removed += [f for f in done if id(f) not in kept | twins and (everything or isinstance(f, Base))]
+        instant = Instant(start, "clean", removed=tuple(removed))
+        instant.completion = self.tick() if self.draw(st.booleans()) else None
+        self.history.instants.append(instant)
+
+
+def _data(row: dict[str, Any]) -> Row:
+    return {name: value for name, value in row.items() if name != AT}

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every attack has in common: a table with one thing wrong, a way to look at all of it, and the verdict.
+
+The verdict is the same for each: rows, or a LakebraidError that a person can act on, soon. Each file or argument that was
+tried is counted; the summary of the test run prints how many.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import re
+import time
+import traceback
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import lakebraid as lb
+from lakebraid.errors import LakebraidError
+from lakebraid.storage import Storage, open_storage
+from tests.reference import DATA
+
+SECONDS_MAX = 2.0
+PROPERTIES = ".hoodie/hoodie.properties"
+_numbers = itertools.count()
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+@dataclass
+class Tally:
+    """How much was tried in this run, and the slowest answer."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    slowest: tuple[float, str] = (0.0, "")
+    peak_bytes: tuple[int, str] = (0, "")
+
+    @property
+    def total(self) -> int:
+        return sum(self.tried.values())
+
+
+TALLY = Tally()
+
+
+@cache
+def files_of(name: str) -> dict[str, bytes]:
+    """The files of a reference table, by their names relative to it."""
+    with zipfile.ZipFile(DATA / f"{name}.zip") as archive:
+        entries = [e for e in archive.infolist() if not e.is_dir() and not e.filename.endswith(".crc")]
+        return {e.filename.partition("/")[2]: archive.read(e) for e in entries}
+
+
+@dataclass
+class Target:
+    """A reference table in memory whose files can be exchanged."""
+
+    url: str
+    files: dict[str, bytes]
+
+    @property
+    def storage(self) -> Storage:
+        return open_storage(self.url)
+
+    def put(self, name: str, data: bytes) -> None:
+        self.storage.replace(name, data)
+
+    def remove(self, name: str) -> None:
+        self.storage.delete([name])
+
+    def restore(self, name: str) -> None:
+        if name in self.files:
+            self.storage.replace(name, self.files[name])
+        else:
+            self.storage.delete([name])
+
+    def named(self, pattern: str) -> list[str]:
+        return sorted(n for n in self.files if re.search(pattern, n))
+
+
+def target(name: str) -> Target:
+    """A fresh copy of a reference table."""
+    made = Target(f"memory://hostile-{next(_numbers)}", files_of(name))
+    for file, data in made.files.items():
+        made.put(file, data)
+    return made
+
+
+def look_at_everything(url: Any) -> int:
+    """Reads a table in all ways that need no Spark; the number of rows."""
+    table = lb.Table.open(url)
+    shown = [repr(table)]
+    listing = table.timeline(archived=True)
+    shown += [repr(listing), listing._repr_html_()]
+    snapshot = table.snapshot()
+    shown += [repr(snapshot), snapshot._repr_html_()]
+    for text in shown:
+        assert not _STEERING.search(text), f"steers the terminal: {text!r}"
+    rows = snapshot.to_arrow().num_rows
+    assert snapshot.count() == rows
+    changes = table.changes()
+    assert changes.to_arrow().num_rows == rows
+    return rows
+
+
+def refusal(kind: str, read: Callable[[], Any], *, seconds_max: float = SECONDS_MAX, what: str = "") -> LakebraidError | None:
+    """The error that reading gave, or None for rows. Everything but those two, and everything slow, fails the test."""
+    TALLY.tried[kind] += 1
+    started = time.perf_counter()
+    error: LakebraidError | None = None
+    try:
+        read()
+    except LakebraidError as found:
+        error = found
+    seconds = time.perf_counter() - started
+    TALLY.slowest = max(TALLY.slowest, (seconds, f"{kind} {what}"))
+    assert seconds < seconds_max, f"{kind} {what} took {seconds:.1f} s"
+    if error is not None:
+        TALLY.refused += 1
+        check_message(error)
+    return error
+
+
+def refused(
+    kind: str, expected: type[LakebraidError] | tuple[type[LakebraidError], ...], read: Callable[[], Any], **more: Any
+) -> LakebraidError:
+    """The same where rows would be wrong too."""
+    error = refusal(kind, read, **more)
+    assert isinstance(error, expected), f"{kind}: expected {expected}, got {error!r}"
+    return error
+
+
+def check_message(error: LakebraidError) -> None:
+    """An error says what happened, to what, and what to do; it shows no machinery and steers no terminal."""
+    text = str(error)
+    assert 40 <= len(text) <= 3000, text[:3000]
+    assert text.rstrip().endswith((".", "?", "^")) or "\n" in text, text
+    assert not _STEERING.search(text), repr(text)
+    text.encode()
+    shown = "".join(traceback.format_exception(error))
+    for machinery in ("ArrowInvalid:", "struct.error", "JSONDecodeError", "RecursionError", "IndexError", "KeyError"):
+        assert f"\n{machinery}" not in shown and not shown.startswith(machinery), shown
+
+
+def each(kind: str, made: Target, name: str, variants: Iterator[bytes] | list[bytes], **more: Any) -> Counter[str]:
+    """Puts every variant in the place of a file and reads all of the table; how often which outcome came."""
+    outcomes: Counter[str] = Counter()
+    for number, data in enumerate(variants):
+        made.put(name, data)
+        error = refusal(kind, lambda: look_at_everything(made.url), what=f"{name} variant {number}", **more)
+        outcomes[type(error).__name__ if error else "rows"] += 1
+    made.restore(name)
+    gc.collect()
+    return outcomes
