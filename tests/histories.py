@@ -66,7 +66,12 @@ def histories(
 ) -> History:
     """A history. Without services of a kind, deletes or partial updates if asked."""
     world = _World(draw, draw(settings_of() if settings is None else settings), deletes=deletes, partial=partial)
-    kinds = ["begin"] * 4 + ["finish"] * 5 + ["give_up", *(["spare"] if spares else [])] + [s for s in services for _ in range(2)]
+    kinds = (
+        ["begin"] * 4
+        + ["finish"] * 5
+        + ["give_up", *(["spare"] if spares else [])]
+        + [s for s in services for _ in range(2)]
+    )
     steps_min = draw(st.sampled_from([1, steps_max // 3, steps_max * 2 // 3]))
     for kind in draw(st.lists(st.sampled_from(kinds), min_size=steps_min, max_size=steps_max)):
         getattr(world, kind)()

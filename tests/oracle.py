@@ -126,9 +126,14 @@ class History:
         lines = [f"{self.settings}"]
         for i in self.instants:
             end = i.completion or (f"rolled back at {i.rolled_back_at}" if i.rolled_back_at else "pending")
-            more = [f"replaces {i.replaces}" if i.replaces else "", f"inputs {sorted({f.start for f in i.inputs})}" if i.inputs else ""]
+            more = [
+                f"replaces {i.replaces}" if i.replaces else "",
+                f"inputs {sorted({f.start for f in i.inputs})}" if i.inputs else "",
+            ]
             more += [f"removes {[(f.group, f.start) for f in i.removed]}" if i.removed else ""]
-            lines.append(" ".join([f"{i.action}[{i.start}, {end}]", *filter(None, more), "wide" if "extra" in i.columns else ""]))
+            lines.append(
+                " ".join([f"{i.action}[{i.start}, {end}]", *filter(None, more), "wide" if "extra" in i.columns else ""])
+            )
         for log in self.logs:
             lines.append(f"log {log.group} start {log.start} v{log.version} {log.token}")
             for b in log.blocks:
@@ -246,9 +251,7 @@ def _folded(sequence: Iterable[Version], settings: Settings) -> Version | None:
 def merge_files(base: Base | None, logs: Iterable[Log], settings: Settings, columns: tuple[str, ...]) -> dict[str, Row]:
     """The rows of a slice by key, each with its writer's request time."""
     own = {
-        row["id"]: Version(
-            {name: row.get(name) for name in columns} | {AT: at}, at, settings.order_of(row)
-        )
+        row["id"]: Version({name: row.get(name) for name in columns} | {AT: at}, at, settings.order_of(row))
         for at, row in (base.rows if base else ())
     }
     by_key: dict[str, list[Version]] = {}

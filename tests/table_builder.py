@@ -33,7 +33,13 @@ from lakebraid.format.plans import (
     format_requested_replace,
 )
 from lakebraid.format.properties import PartitionMetadata, checksum, format_partition_metadata, format_properties
-from lakebraid.format.services import CleanedPartition, CleanMetadata, CleanPlan, format_clean_metadata, format_clean_plan
+from lakebraid.format.services import (
+    CleanedPartition,
+    CleanMetadata,
+    CleanPlan,
+    format_clean_metadata,
+    format_clean_plan,
+)
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_config
@@ -50,7 +56,13 @@ ARROW_TYPES = {
     "extra": pa.string(),
     "_hoodie_is_deleted": pa.bool_(),
 }
-META = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
+META = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
 COMPLETED_ACTION = {"compaction": "commit", "logcompaction": "deltacommit", "clustering": "replacecommit"}
 
 
@@ -210,9 +222,7 @@ def _deletes(entries: Sequence[Gone], partition: str) -> bytes:
     keys = pa.array([e.key for e in entries], pa.string())
     partitions = pa.array([partition] * len(entries), pa.string())
     width = max((len(e.order) for e in entries if e.order is not None), default=0)
-    ordering = [
-        pa.array([None if e.order is None else e.order[i] for e in entries], pa.int64()) for i in range(width)
-    ]
+    ordering = [pa.array([None if e.order is None else e.order[i] for e in entries], pa.int64()) for i in range(width)]
     return format_delete_block(keys, partitions, ordering or None)
 
 
@@ -272,7 +282,9 @@ def instant_bytes(history: History, instant: Instant, url: str) -> tuple[bytes, 
         requested = format_compaction_plan(_plan(instant))
     elif instant.action in ("replacecommit", "clustering"):
         requested = format_requested_replace(RequestedReplace(), url)
-    return requested, format_commit(_metadata(history, instant), replace=instant.action in ("replacecommit", "clustering"))
+    return requested, format_commit(
+        _metadata(history, instant), replace=instant.action in ("replacecommit", "clustering")
+    )
 
 
 def _metadata(history: History, instant: Instant) -> CommitMetadata:
@@ -286,7 +298,9 @@ def _metadata(history: History, instant: Instant) -> CommitMetadata:
     replaced: dict[str, tuple[str, ...]] = {}
     for partition, file_id in instant.replaces:
         replaced[partition] = (*replaced.get(partition, ()), file_id)
-    operation = {"compaction": "COMPACT", "logcompaction": "LOG_COMPACT", "clustering": "CLUSTER"}.get(instant.action, "UPSERT")
+    operation = {"compaction": "COMPACT", "logcompaction": "LOG_COMPACT", "clustering": "CLUSTER"}.get(
+        instant.action, "UPSERT"
+    )
     extra = {"schema": schema_text(instant.columns)} if instant.columns else {}
     return CommitMetadata(stats, instant.action == "compaction", extra, operation, replaced)
 
@@ -311,7 +325,10 @@ def _clean_bytes(instant: Instant, url: str) -> tuple[bytes, bytes]:
     policy = "KEEP_LATEST_COMMITS"
     plan = CleanPlan(policy, names)
     done = CleanMetadata(
-        t(instant.start), t(instant.start), {p: CleanedPartition(policy, n) for p, n in names.items()}, len(instant.removed)
+        t(instant.start),
+        t(instant.start),
+        {p: CleanedPartition(policy, n) for p, n in names.items()},
+        len(instant.removed),
     )
     return format_clean_plan(plan, url), format_clean_metadata(done)
 

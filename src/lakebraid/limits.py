@@ -161,14 +161,17 @@ PARQUET_PAGE_BYTES_FREE: Final = 64 * MIB
 PARQUET_PAGE_EXPANSION_MAX: Final = 256
 """Beyond that, how many times its stored bytes a page may unfold to."""
 
-PARQUET_UNFOLDED_BYTES_FREE: Final = 512 * MIB
+PARQUET_UNFOLDED_BYTES_FREE: Final = 128 * MIB
 """What the rows of a Parquet file may always take in memory; beyond, PARQUET_EXPANSION_MAX times its bytes. Columns
 that are all null in a wide table reach thousands of times, so less would refuse honest files."""
+
+PARQUET_TEXT_EXPANSION_MAX: Final = 500
+"""The same for texts and lists, which do not shrink so far: their keys lie beside them, and no two are equal."""
 
 PARQUET_HELD_BYTES: Final = 128 * MIB
 """When so much is decoded, it is handed on, even if it is less than a batch."""
 
-PARQUET_STEP_BYTES_FREE: Final = 1 * GIB
+PARQUET_STEP_BYTES_FREE: Final = 128 * MIB
 """What one step may take at worst, if every row repeats the largest text that a dictionary can hold; beyond,
 PARQUET_PAGE_EXPANSION_MAX times the bytes of the file."""
 
@@ -177,3 +180,9 @@ NAMES_SHOWN_MAX: Final = 200
 
 SPARK_TASK_BYTES: Final = 32 * MIB
 """File bytes of small slices that share one Spark task: each task costs some 80 ms of CPU before it reads anything."""
+
+PARQUET_STEP_ROWS: Final = 4096
+"""Rows that are decoded at once where the pages cannot be looked at beforehand."""
+
+PARQUET_WHOLE_BYTES_MAX: Final = 4 * MIB
+"""Base files up to this size are fetched from an object store in one request, not column by column."""

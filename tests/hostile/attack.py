@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import lakebraid as lb
@@ -78,6 +79,14 @@ class Target:
         else:
             self.storage.delete([name])
 
+    def saved(self, folder: Path) -> Path:
+        """The same table as files in a folder, as it is now."""
+        for info in self.storage.list():
+            path = folder / info.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.storage.read(info.name, info.size))
+        return folder
+
     def named(self, pattern: str) -> list[str]:
         return sorted(n for n in self.files if re.search(pattern, n))
 
@@ -107,7 +116,9 @@ def look_at_everything(url: Any) -> int:
     return rows
 
 
-def refusal(kind: str, read: Callable[[], Any], *, seconds_max: float = SECONDS_MAX, what: str = "") -> LakebraidError | None:
+def refusal(
+    kind: str, read: Callable[[], Any], *, seconds_max: float = SECONDS_MAX, what: str = ""
+) -> LakebraidError | None:
     """The error that reading gave, or None for rows. Everything but those two, and everything slow, fails the test."""
     TALLY.tried[kind] += 1
     started = time.perf_counter()

@@ -105,7 +105,9 @@ def _mutate_block(block: LogBlock, others: list[LogBlock], random: Random) -> Lo
             kind = random.choice(list(BlockType))
         case 1 | 2:
             key = random.choice(list(HeaderKey))
-            text = random.choice((header.get(key, ""), "true", "9", "0", "x" * 50, "20260101000000000,20260101000000001"))
+            text = random.choice(
+                (header.get(key, ""), "true", "9", "0", "x" * 50, "20260101000000000,20260101000000001")
+            )
             header[key] = mutate(text.encode(), random).decode("utf-8", "replace")
         case 3:
             content = bytes(random.choice(others).content)

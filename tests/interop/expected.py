@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Row = tuple[tuple[str, Any], ...]
-LATER_START = "one total order of row versions: the answer does not depend on the slice a version lies in (FORMAT, trap 2)"
+LATER_START = (
+    "one total order of row versions: the answer does not depend on the slice a version lies in (FORMAT, trap 2)"
+)
 HIDDEN = "committed rows are shown although a dead writer's file began the group (FORMAT, trap 1)"
 
 

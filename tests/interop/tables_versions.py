@@ -6,7 +6,10 @@ from tables_services import ROW, SIMPLE, rows
 
 OLD = {"hoodie.write.auto.upgrade": "false"}
 EIGHT = OLD | {"hoodie.write.table.version": "8"}
-SIX = OLD | {"hoodie.write.table.version": "6", "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
+SIX = OLD | {
+    "hoodie.write.table.version": "6",
+    "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+}
 PRECOMBINE = {"hoodie.datasource.write.precombine.field": "ts"}
 
 
@@ -16,7 +19,9 @@ def v8_mor_deletes(hudi: Hudi) -> None:
     old_life(hudi)
 
 
-@table("version 6: deletes of each kind, an older update, compaction, a failed write rolled back by a command block, a last update")
+@table(
+    "version 6: deletes of each kind, an older update, compaction, a failed write rolled back by a command block, a last update"
+)
 def v6_mor_deletes(hudi: Hudi) -> None:
     hudi.define(ROW, options=ONE_BUCKET | SIX | PRECOMBINE)
     old_life(hudi)
@@ -86,7 +91,9 @@ def v8_mor_partial(hudi: Hudi) -> None:
     hudi.spark.conf.set("hoodie.write.table.version", "8")
     try:
         sql_table(hudi, WIDE, {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"})
-        hudi.frame([(key, "a0", "b0", "c0", "d0", 10, "p") for key in range(1, 5)], WIDE).createOrReplaceTempView("source")
+        hudi.frame([(key, "a0", "b0", "c0", "d0", 10, "p") for key in range(1, 5)], WIDE).createOrReplaceTempView(
+            "source"
+        )
         hudi.sql("insert into {table} select * from source")
         partial(hudi, "ab", [(1, "1", 20), (2, "1", 40), (3, "1", 5)])
         partial(hudi, "bc", [(1, "2", 30), (2, "2", 30), (3, "2", 6)])
@@ -97,7 +104,12 @@ def v8_mor_partial(hudi: Hudi) -> None:
 
 @table("written as version 6, then upgraded to version 9 by a newer writer, and updated again")
 def v9_mor_upgraded_from_6(hudi: Hudi) -> None:
-    hudi.define(ROW, options=ONE_BUCKET | PRECOMBINE | {"hoodie.datasource.write.payload.class": SIX["hoodie.datasource.write.payload.class"]})
+    hudi.define(
+        ROW,
+        options=ONE_BUCKET
+        | PRECOMBINE
+        | {"hoodie.datasource.write.payload.class": SIX["hoodie.datasource.write.payload.class"]},
+    )
     hudi.upsert(rows("base", dict.fromkeys(range(1, 5), 10)), options=SIX)
     hudi.upsert(rows("u", {1: 20, 2: 5}), options=SIX)
     hudi.upsert(rows("after", {3: 20, 4: 5}))

@@ -26,7 +26,10 @@ REFUSED = {
 }
 # What it answers otherwise: per table the record keys of rows that only one of the two gives, and why.
 DIFFERENT = {
-    "v9_mor_fill_unavailable": ({"6"}, "leaves Debezium's placeholder in the row when the older value is in a base file"),
+    "v9_mor_fill_unavailable": (
+        {"6"},
+        "leaves Debezium's placeholder in the row when the older value is in a base file",
+    ),
     "v9_mor_hidden_group": ({"1", "3"}, "shows committed rows behind a dead first writer, as we do"),
     "v9_mor_partition_encoded": ({"7"}, "takes an empty partition value from the file; Hudi takes null from the path"),
 }

@@ -42,9 +42,10 @@ def test_blocks_of_one_instant_keep_their_order() -> None:
 def test_a_rollback_command_undoes_only_what_came_before_it_in_version_6() -> None:
     undo = BlockOrigin("3", rolls_back="1", holds_rows=False)
     blocks = [BlockOrigin("1"), BlockOrigin("2"), undo, BlockOrigin("1")]
-    assert [p.index for p in place_blocks_layout1(blocks, {"1", "2"})] == [1, 3]
+    assert [p.index for p in place_blocks_layout1(blocks)] == [1, 3]
 
 
-def test_blocks_of_unfinished_instants_do_not_count_in_version_6() -> None:
-    blocks = [BlockOrigin("1"), BlockOrigin("2")]
-    assert [p.index for p in place_blocks_layout1(blocks, {"2"})] == [1]
+def test_blocks_without_rows_that_count_are_left_out() -> None:
+    blocks = [BlockOrigin("1", holds_rows=False), BlockOrigin("2")]
+    assert [p.index for p in place_blocks_layout1(blocks)] == [1]
+    assert [p.index for p in place_blocks(blocks)] == [1]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import lakebraid as lb
-from tests.histories import histories, settings_of
+from tests.histories import histories
 from tests.oracle import AT, History, Oracle, Row, Settings
 from tests.table_builder import build_table, open_table, t
 
@@ -66,8 +66,19 @@ def test_a_snapshot_at_every_completion_time_has_the_rows_of_the_model(history: 
 
 
 @thorough
-@given(histories(deletes=False, partial=False, services=("compact", "clean"), settings=st.builds(
-    Settings, by_event=st.booleans(), partitioned=st.booleans(), ordering=st.sampled_from([("ts",), ("ts", "ts2")]))))
+@given(
+    histories(
+        deletes=False,
+        partial=False,
+        services=("compact", "clean"),
+        settings=st.builds(
+            Settings,
+            by_event=st.booleans(),
+            partitioned=st.booleans(),
+            ordering=st.sampled_from([("ts",), ("ts", "ts2")]),
+        ),
+    )
+)
 def test_compaction_never_changes_an_answer(history: History) -> None:
     now = max(i.completion or i.start for i in history.instants)
     table = open_table(build_table(history))

@@ -13,25 +13,27 @@ from tests.reference import Reference, names, our_rows, unpack
 pytestmark = pytest.mark.unit
 
 
+DIFFERENT = {"v9_mor_late_writer", "v9_mor_late_writer_commit_time", "v9_mor_hidden_group"}
+"""Tables whose snapshot differs on purpose: test_differences.py says exactly how."""
+DUPLICATES = {"v9_mor_bulk_insert"}
+"""Tables in which a key stands twice, as its writer wanted: there is no state by key to replay changes on."""
+
+
 @pytest.fixture(params=names())
 def reference(request: pytest.FixtureRequest, tmp_path) -> Reference:
     return unpack(request.param, tmp_path)
 
 
 def test_a_snapshot_has_the_rows_that_hudi_reads(reference: Reference) -> None:
-    table = lb.Table.open(reference.path)
-    expected = reference.expected["snapshot"]
-    if isinstance(expected, dict):
-        pytest.fail(f"Hudi itself refused: {expected}")
-    assert our_rows(table.to_arrow(meta_columns=True)) == reference.hudi(expected)
+    ours = our_rows(lb.Table.open(reference.path).to_arrow(meta_columns=True))
+    is_equal = ours == reference.hudi(reference.expected["snapshot"])
+    assert is_equal == (reference.name not in DIFFERENT)
 
 
 def test_a_read_optimised_query_has_the_rows_that_hudi_reads(reference: Reference) -> None:
+    rows = our_rows(lb.Table.open(reference.path).to_arrow(meta_columns=True, mode="read_optimized"))
     expected = reference.expected.get("read_optimized")
-    if not isinstance(expected, list):
-        expected = None
-    rows = lb.Table.open(reference.path).to_arrow(meta_columns=True, mode="read_optimized")
-    assert expected is None or our_rows(rows) == reference.hudi(expected)
+    assert not isinstance(expected, list) or rows == reference.hudi(expected)
 
 
 def test_time_travel_has_the_rows_that_hudi_reads_where_writers_do_not_overlap(reference: Reference) -> None:
@@ -42,6 +44,9 @@ def test_time_travel_has_the_rows_that_hudi_reads_where_writers_do_not_overlap(r
 
 
 def test_changes_replayed_from_any_time_give_the_later_snapshot(reference: Reference) -> None:
+    if reference.name in DUPLICATES:
+        assert lb.Table.open(reference.path).changes().to_arrow().num_rows == len(reference.expected["snapshot"])
+        return
     table = lb.Table.open(reference.path)
     keys = [*table._config.partition_fields, *table._config.record_keys]
     times = reference.times()

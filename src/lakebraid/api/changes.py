@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakebraid.api.local import gather
 from lakebraid.api.planning import Source, read_plan, slice_task
 from lakebraid.model.slicing import FileSlice, GroupId
+from lakebraid.model.timeline import Visibility
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View
 from lakebraid.tasks.changes import ChangeTask, changes_schema, read_changes
@@ -74,7 +75,7 @@ def _tasks(before: View | None, after: View) -> Iterator[ChangeTask]:
     new = {s.group: s for s in after.slices()}
     changed: dict[str, list[GroupId]] = defaultdict(list)
     for group in sorted({*old, *new}):
-        if _files(old.get(group)) != _files(new.get(group)):
+        if _files(old.get(group)) != _files(new.get(group)) or after.config.may_share_logs:
             changed[group.partition].append(group)
     start = before.completion_time if before is not None else ""
     completions = _completions(after, start)
@@ -85,31 +86,34 @@ def _tasks(before: View | None, after: View) -> Iterator[ChangeTask]:
         for unit in [groups] if moved else [[g] for g in groups]:
             before_slices = [old[g] for g in unit if g in old]
             after_slices = [new[g] for g in unit if g in new]
-            yield _unit(before_slices, after_slices, after, completions)
+            yield _unit(before_slices, after_slices, before or after, after, completions)
 
 
-def _unit(before: list[FileSlice], after: list[FileSlice], view: View, completions: dict[str, str]) -> ChangeTask:
+def _unit(
+    before: list[FileSlice], after: list[FileSlice], older: View, view: View, completions: dict[str, str]
+) -> ChangeTask:
+    seen, sees = older.timeline.visibility(), view.timeline.visibility()
     starts = {f.request_time for s in after for f in s.logs} | {s.base.request_time for s in after if s.base}
     in_range = [completions[start] for start in starts if start in completions]
     return ChangeTask(
-        before=tuple(slice_task(s, view.config) for s in before),
-        after=tuple(slice_task(s, view.config) for s in after),
-        new_logs=_new_logs(before, after, view),
+        before=tuple(slice_task(s, view.config, seen) for s in before),
+        after=tuple(slice_task(s, view.config, sees) for s in after),
+        new_logs=_new_logs(before, after, view, sees),
         completions=tuple(sorted(completions.items())),
         last_completion=max(in_range, default=view.completion_time),
     )
 
 
-def _new_logs(before: list[FileSlice], after: list[FileSlice], view: View) -> SliceTask | None:
+def _new_logs(before: list[FileSlice], after: list[FileSlice], view: View, sees: Visibility) -> SliceTask | None:
     """The new logs of one group over the same base, if they are all that differs: only their keys can have changed."""
     if len(before) != 1 or len(after) != 1:
         return None
     old, new = before[0], after[0]
-    if _base(old) != _base(new) or not {*_files(old)} <= {*_files(new)} or view.config.layout == 1:
+    if _base(old) != _base(new) or not {*_files(old)} <= {*_files(new)} or view.config.may_share_logs:
         return None
     seen = {log.name for log in old.logs}
     fresh = tuple(log for log in new.logs if log.name not in seen)
-    return slice_task(FileSlice(new.group, new.barrier, None, fresh), view.config)
+    return slice_task(FileSlice(new.group, new.barrier, None, fresh), view.config, sees)
 
 
 def _completions(view: View, start: str) -> dict[str, str]:

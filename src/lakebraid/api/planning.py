@@ -19,6 +19,7 @@ from lakebraid.model.merge_rules import KeyForm, MergeRules, merge_rules
 from lakebraid.model.partitions import partition_values
 from lakebraid.model.predicate import Predicate, bind, parse_where
 from lakebraid.model.slicing import FileSlice
+from lakebraid.model.timeline import Visibility
 from lakebraid.table.pruning import pinned_keys, prune
 from lakebraid.table.view import View
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
@@ -57,7 +58,8 @@ def plan_read(
         raise InvalidArgument(f"mode={mode!r} is not known; use 'snapshot' or 'read_optimized'.", mode=mode)
     kept = prune(slices, plan.where, view.config, plan.schema)
     kept.sort(key=lambda s: (-s.size, s.group))
-    return plan, [slice_task(s, view.config) for s in kept]
+    visible = view.timeline.visibility()
+    return plan, [slice_task(s, view.config, visible) for s in kept]
 
 
 def read_plan(
@@ -81,7 +83,6 @@ def read_plan(
         where=bound,
         keys=None if bound is None else _pinned_keys(bound, rules, view.config, schema),
         layout=view.config.layout,
-        completed=_completed(view) if view.config.layout == 1 else frozenset(),
     )
 
 
@@ -92,11 +93,7 @@ def _pinned_keys(where: Predicate, rules: MergeRules, config: TableConfig, schem
     return texts.cast(schema.field(rules.key_columns[0]).type)
 
 
-def _completed(view: View) -> frozenset[str]:
-    return frozenset(i.request_time for i in view.timeline.writes)
-
-
-def slice_task(file_slice: FileSlice, config: TableConfig) -> SliceTask:
+def slice_task(file_slice: FileSlice, config: TableConfig, visible: Visibility) -> SliceTask:
     base = file_slice.base
     return SliceTask(
         partition=file_slice.group.partition,
@@ -105,6 +102,7 @@ def slice_task(file_slice: FileSlice, config: TableConfig) -> SliceTask:
         base_request_time=base.request_time if base else "",
         log_names=tuple(log.name for log in file_slice.logs),
         log_request_times=tuple(log.request_time for log in file_slice.logs),
+        visible=visible,
         size=file_slice.size,
         constants=_constants(file_slice.group.partition, config),
     )

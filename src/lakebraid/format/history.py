@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from lakebraid.errors import CorruptFile, InvalidArgument
 from lakebraid.format.damage import damaged
 from lakebraid.format.names import parse_history_file
+from lakebraid.format.parquet_pages import batch_rows, text_bytes_max
 from lakebraid.format.times import is_instant_time
 from lakebraid.limits import (
     HISTORY_DECODED_BYTES_MAX,
@@ -122,10 +123,12 @@ def read_history(
     instants: list[ArchivedInstant] = []
     decoded_bytes = 0
     try:
-        for batch in _batches(pa.BufferReader(source) if isinstance(source, bytes) else source, columns, where):
+        file = _native(source)
+        decoded_bytes_max = min(HISTORY_DECODED_BYTES_MAX, text_bytes_max(file.size()))
+        for batch in _batches(file, columns, where):
             decoded_bytes += sum(_plain_bytes(column) for column in batch.columns)
-            if decoded_bytes > HISTORY_DECODED_BYTES_MAX:
-                raise damaged(where, f"it unfolds to more than {HISTORY_DECODED_BYTES_MAX:,} bytes")
+            if decoded_bytes > decoded_bytes_max:
+                raise damaged(where, f"it unfolds to more than {decoded_bytes_max:,} bytes")
             instants += _instants(batch, where, actions)
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         # Arrow reports damage as OSError without a number; one with a number came from the file below.
@@ -133,6 +136,12 @@ def read_history(
             raise
         raise damaged(where, f"it is not the Parquet file it should be ({str(error)[:120]})") from None
     return instants
+
+
+def _native(source: Any) -> Any:
+    if isinstance(source, bytes):
+        return pa.BufferReader(source)
+    return source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, mode="r")
 
 
 def _batches(source: Any, columns: list[str], where: str) -> Iterator[Any]:
@@ -143,15 +152,17 @@ def _batches(source: Any, columns: list[str], where: str) -> Iterator[Any]:
         thrift_string_size_limit=PARQUET_FOOTER_BYTES_MAX,
         thrift_container_size_limit=HISTORY_ROWS_MAX,
     )
-    _check_footer(parquet, columns, where)
+    _check_footer(parquet, columns, source.size(), where)
+    batch_rows(source, parquet.metadata, range(parquet.metadata.num_row_groups), columns, source.size(), where)
     for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
         yield batch.select(columns)
 
 
-def _check_footer(parquet: Any, columns: list[str], where: str) -> None:
+def _check_footer(parquet: Any, columns: list[str], size: int, where: str) -> None:
     """Holds what the file announces against the limits before anything is decoded."""
     metadata = parquet.metadata
-    if metadata.num_rows > HISTORY_ROWS_MAX:
+    # No two instants are equal, so each takes bytes of its own.
+    if metadata.num_rows > min(HISTORY_ROWS_MAX, size):
         raise damaged(where, f"it announces {metadata.num_rows:,} instants; {HISTORY_ROWS_MAX:,} are the limit")
     schema = parquet.schema_arrow
     for name in columns:

@@ -45,8 +45,11 @@ def batch_rows(
 ) -> int:
     """How many rows of these columns can be decoded at once; CorruptFile if pages unfold beyond all measure.
 
-    `source` is a `pyarrow.NativeFile` over the `size` bytes of the file.
+    `source` is a `pyarrow.NativeFile` over the `size` bytes of the file. Give small files of a remote store in memory:
+    what a Python file hides is not looked at, and then only the number of rows is kept small.
     """
+    if isinstance(source, pa.PythonFile):
+        return limits.PARQUET_STEP_ROWS  # each look would be a request to a store
     step_bytes = max(limits.PARQUET_STEP_BYTES_FREE, size * limits.PARQUET_PAGE_EXPANSION_MAX)
     most = 1
     for number in groups:
@@ -67,6 +70,11 @@ def batch_rows(
 def unfolded_bytes_max(size: int) -> int:
     """How many bytes the rows of a Parquet file of `size` bytes may take in memory."""
     return max(limits.PARQUET_UNFOLDED_BYTES_FREE, size * limits.PARQUET_EXPANSION_MAX)
+
+
+def text_bytes_max(size: int) -> int:
+    """How many of them may be texts and lists: nulls and numbers are small, but there may be many."""
+    return max(limits.PARQUET_UNFOLDED_BYTES_FREE, size * limits.PARQUET_TEXT_EXPANSION_MAX)
 
 
 def _is_among(path: str, columns: Collection[str]) -> bool:

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument
+from lakebraid.errors import InvalidArgument, LakebraidError, StorageError
 from lakebraid.format.damage import damaged
-from lakebraid.format.parquet_pages import batch_rows, unfolded_bytes_max
+from lakebraid.format.parquet_pages import batch_rows, text_bytes_max, unfolded_bytes_max
 
 _MAGIC: Final = b"PAR1"
 _ENDS_BYTES: Final = 12
@@ -49,22 +49,26 @@ def read_parquet_rows(
 
     They are decoded in smaller steps, so that memory is known before it is taken, and put together again.
     """
-    total = 0
+    total = texts = 0
     try:
         step = batch_rows(source, file.metadata, groups, set(columns), size, where)
-        for rows in _together(
-            file.iter_batches(step, row_groups=list(groups), columns=list(columns), use_threads=False)
-        ):
-            total += rows.nbytes
-            if total > unfolded_bytes_max(size):
-                raise damaged(where, f"its {size:,} bytes unfold to more than {total:,}")
-            rows.validate(
-                full=True
-            )  # Arrow's reader lets text that is none and decimals beyond their precision through
+        batches = file.iter_batches(step, row_groups=list(groups), columns=list(columns), use_threads=False)
+        for rows in _together(batches):
+            taken = rows.nbytes
+            total += taken
+            texts += max(0, taken - 9 * rows.num_rows * rows.num_columns)
+            check_unfolded(total, size, where, texts)
+            # Arrow's reader lets text that is none and decimals beyond their precision through.
+            rows.validate(full=True)
             yield rows
     except (pa.ArrowException, OSError, ValueError) as error:
-        _pass_on_storage(error)
-        raise damaged(where, f"its rows do not decode ({error!s:.120})") from None
+        raise _unreadable(where, "its rows do not decode", error) from None
+
+
+def check_unfolded(total: int, size: int, where: str, texts: int = 0) -> None:
+    """Raises CorruptFile if rows of `total` bytes, `texts` of them texts, came out of a file of `size` bytes."""
+    if total > unfolded_bytes_max(size) or texts > text_bytes_max(size):
+        raise damaged(where, f"its {size:,} bytes unfold to more than {total:,}")
 
 
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -140,17 +144,21 @@ def open_parquet_file(source: Any, size: int, where: str) -> pq.ParquetFile:
         check_parquet(file.metadata, size, where)
         names = file.schema_arrow.names
     except (pa.ArrowException, OSError, ValueError) as error:
-        _pass_on_storage(error)
-        raise damaged(where, f"its footer does not decode ({error!s:.120})") from None
+        raise _unreadable(where, "its footer does not decode", error) from None
     if len(set(names)) < len(names):
         raise damaged(where, "it has two columns of one name")
     return file
 
 
-def _pass_on_storage(error: Exception) -> None:
+def _unreadable(where: str, what: str, error: Exception) -> LakebraidError:
     # Arrow reports damage as OSError without a number; one with a number came from the store below.
     if isinstance(error, OSError) and error.errno is not None:
-        raise error
+        return StorageError(
+            f"Reading {where} failed: {error!s:.200}. Nothing was changed. Check the disk or the store, then try again.",
+            path=where,
+            errno=error.errno,
+        )
+    return damaged(where, f"{what} ({error!s:.120})")
 
 
 def _check_group(group: pq.RowGroupMetaData, size: int, name: str, where: str) -> int:

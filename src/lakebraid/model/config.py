@@ -81,6 +81,8 @@ class TableConfig:
     buckets: int | None
     bucket_fields: tuple[str, ...]
     cdc_enabled: bool
+    may_share_logs: bool
+    """Whether one log file may hold blocks of several instants, as before version 8."""
 
     @property
     def zone(self) -> tzinfo:
@@ -132,6 +134,7 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         buckets=_bucket_count(properties, where),
         bucket_fields=_names(properties, "hoodie.bucket.index.hash.field") or keys,
         cdc_enabled=_flag(properties, "hoodie.table.cdc.enabled"),
+        may_share_logs=layout == 1 or properties.get("hoodie.table.initial.version", "9") < "8",
     )
 
 

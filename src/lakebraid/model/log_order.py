@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -15,6 +15,7 @@ class BlockOrigin:
     compacted_times: tuple[str, ...] = ()
     rolls_back: str | None = None
     holds_rows: bool = True
+    """Whether it has rows that count: of a data or delete block, by a write that is visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,9 @@ def _place(time: str, compacted: dict[str, tuple[str, ...]]) -> str:
     return newest or time
 
 
-def place_blocks_layout1(blocks: Sequence[BlockOrigin], completed: Collection[str]) -> list[Placed]:
-    """The same for table version 6, where instants share a file: in file order, only blocks of completed instants,
-    and a rollback command undoes the blocks of its target that came before it.
+def place_blocks_layout1(blocks: Sequence[BlockOrigin]) -> list[Placed]:
+    """The same for table version 6, where instants share a file: in file order, and a rollback command undoes the
+    blocks of its target that came before it.
     """
     undone: set[int] = set()
     before: dict[str, list[int]] = {}
@@ -70,9 +71,8 @@ def place_blocks_layout1(blocks: Sequence[BlockOrigin], completed: Collection[st
         if block.rolls_back is not None:
             undone.update(before.pop(block.rolls_back, ()))
         before.setdefault(block.instant_time, []).append(index)
-    done = set(completed)
     return [
         Placed(index, block.instant_time)
         for index, block in enumerate(blocks)
-        if block.holds_rows and index not in undone and block.instant_time in done
+        if block.holds_rows and index not in undone
     ]

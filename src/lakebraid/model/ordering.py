@@ -3,8 +3,8 @@
 
 A version's rank is (ordering values if the table orders by event time, request time, log version, token, position).
 The last four are its place in `sequence`; no rank depends on the slice in which a version sits, so compaction cannot
-change an answer. An unconditional delete (no ordering value) removes whatever comes before it in sequence, and
-whatever comes after it begins afresh (FORMAT, section 10).
+change an answer. Among the logs an unconditional delete (no ordering value) removes whatever comes before it in
+sequence, and whatever comes after it begins afresh (FORMAT, section 10).
 """
 
 from __future__ import annotations
@@ -121,25 +121,23 @@ def _dense_rank(values: pa.Array) -> Ints:
     return np.where(np.asarray(values.is_null()), 0, dense)
 
 
-def winners(codes: Ints, order: OrderKeys, unconditional: Bools, count: int) -> tuple[Ints, Bools]:
-    """For each key code in [0, count): the row that wins, or -1; and whether an unconditional delete cut its past off.
+def winners(codes: Ints, order: OrderKeys, unconditional: Bools, count: int) -> Ints:
+    """For each key code in [0, count): the row that wins, or -1.
 
     Rows stand in sequence. Rows before the last unconditional delete of their key do not count; among the rest the
     greatest ordering value wins, and of equals the later one.
     """
     rows = np.arange(len(codes), dtype=np.int64)
-    cut = np.full(count, -1, np.int64)
     if unconditional.any():
+        cut = np.full(count, -1, np.int64)
         at = np.flatnonzero(unconditional)
         np.maximum.at(cut, codes[at], at)
         rows = rows[rows >= cut[codes]]
     best = np.full(count, -1, np.int64)
-    if len(order.fields) == 0:
-        best[codes[rows]] = rows  # numpy keeps the last assignment of equal indices: the later row
-        return best, cut >= 0
-    # The cutting delete itself ranks below every row after it.
-    keys = [np.where(unconditional[rows], _LOWEST, rank[rows]) for rank in ranks(order)]
-    sequence: list[Any] = [rows, *reversed(keys), codes[rows]]
-    ordered = rows[np.lexsort(sequence)]
-    best[codes[ordered]] = ordered
-    return best, cut >= 0
+    if order.fields:
+        # The cutting delete itself ranks below every row after it.
+        keys = [np.where(unconditional[rows], _LOWEST, rank[rows]) for rank in ranks(order)]
+        sequence: list[Any] = [rows, *reversed(keys), codes[rows]]
+        rows = rows[np.lexsort(sequence)]
+    best[codes[rows]] = rows  # numpy keeps the last assignment of equal indices: the one that ranks highest
+    return best

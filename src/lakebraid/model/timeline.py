@@ -121,8 +121,28 @@ class Timeline:
             return None
         return self._within(instant.completion_time or request_time)
 
+    def visibility(self) -> Visibility:
+        """The same question for a task, which never sees the timeline."""
+        known = (*self.archived, *self.active)
+        completed = frozenset(i.request_time for i in known if i.is_write and self._counts(i))
+        return Visibility(completed, self.first_active_write or "", self.until or "9")
+
     def _within(self, completion_time: str) -> str | None:
         return completion_time if self.until is None or completion_time <= self.until else None
 
     def _counts(self, instant: Instant) -> bool:
         return instant.is_completed and self._within(instant.completion_time or instant.request_time) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """Which writes count at one moment."""
+
+    completed: frozenset[str]
+    archived_before: str
+    """Whatever started before this was archived, so it is committed."""
+    until: str
+
+    def counts(self, request_time: str) -> bool:
+        """Whether rows of the write with that start are visible."""
+        return request_time in self.completed or (request_time < self.archived_before and request_time <= self.until)

@@ -12,7 +12,7 @@ from lakebraid.errors import SnapshotExpired
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
 from lakebraid.format.services import parse_clean_metadata, parse_clean_plan
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import Instant
+from lakebraid.model.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.slicing import GroupId, outlives
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
@@ -36,12 +36,12 @@ def check_retained(
 
     `replaced` are the groups that had been replaced by then: what was removed of them is not missed.
     """
-    timeline = loaded.timeline.as_of(time)
     gone: dict[GroupId, list[_Gone]] = defaultdict(list)
     for file in _cleaned(storage, config, loaded.timeline, time):
         by = replaced.get(file.group)
         if by is None or outlives(file.parsed.request_time, by):
             gone[file.group].append(file)
+    timeline = _with_archived(storage, config, loaded.timeline, gone.values()).as_of(time)
     present: dict[GroupId, list[BaseFileName | LogFileName]] = defaultdict(list)
     for found in loaded.files:
         present[found.group].append(found.parsed)
@@ -57,6 +57,17 @@ def check_retained(
                 as_of=time,
                 removed_by=missing.by.request_time,
             )
+
+
+def _with_archived(storage: Storage, config: TableConfig, timeline: Timeline, gone: Iterable[list[_Gone]]) -> Timeline:
+    """The timeline with the archived writers of removed files: when they completed decides whether they are missed."""
+    starts = {file.parsed.request_time for files in gone for file in files}
+    unknown = {start for start in starts if timeline.write(start) is None}
+    if not unknown:
+        return timeline
+    found = [a.instant for a in load_history(storage, config, min(unknown), actions=WRITE_ACTIONS)]
+    known = [*timeline.archived, *(i for i in found if i.request_time in unknown)]
+    return Timeline(timeline.active, tuple(sorted(known)), timeline.until)
 
 
 def _missing(

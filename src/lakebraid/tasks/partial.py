@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.model.merge_rules import MergeRules
-from lakebraid.model.ordering import Ints, OrderKeys, compare, order_keys, ranks
-from lakebraid.tasks.versions import Versions, counts, request_times, row_keys
+from lakebraid.model.ordering import Ints, OrderKeys, ranks
+from lakebraid.tasks.versions import Versions, counts, outranks, row_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,6 @@ class _Fold:
 
     top: Ints
     suppliers: dict[str, Ints]
-    cut_times: Ints
-    """The request time of the last unconditional delete, which cuts the past off: an older base row does not count."""
 
 
 def merge_partial(base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool) -> Iterator[pa.Table]:
@@ -60,7 +58,6 @@ def _fold(codes: Ints, versions: Versions, count: int) -> _Fold:
     present = versions.present or {}
     top = np.full(count, -1, np.int64)
     suppliers = {name: np.full(count, -1, np.int64) for name in present}
-    cut_times = np.full(count, -1, np.int64)
     for rows in _rounds(codes):
         at = codes[rows]
         below = top[at]
@@ -76,8 +73,7 @@ def _fold(codes: Ints, versions: Versions, count: int) -> _Fold:
             beneath = np.where(dead_below | (old >= 0), old, new)
             supplier[at] = np.where(above, on_top, beneath)
         top[at] = np.where(above, rows, below)
-        cut_times[at] = np.where(versions.unconditional[rows], versions.request_times[rows], cut_times[at])
-    return _Fold(top, suppliers, cut_times)
+    return _Fold(top, suppliers)
 
 
 def _over_base(
@@ -85,12 +81,7 @@ def _over_base(
 ) -> pa.Table:
     """The rows of these keys, whose base rows stand in `base` in the same order."""
     top = fold.top[keys]
-    base_times = request_times(base, np.arange(base.num_rows)) if late else np.zeros(base.num_rows, np.int64)
-    cut = fold.cut_times[keys] > base_times
-    own = order_keys([base.column(c).combine_chunks() for c in rules.order_columns], base.num_rows)
-    greater, equal = compare(versions.order.take(top), own)
-    equal &= versions.request_times[top] > base_times
-    above = greater | equal | cut
+    above = outranks(versions, top, base, np.arange(base.num_rows), rules, late=late)
     alive = np.flatnonzero(~(above & versions.deleted[top]))
     rows = pa.concat_tables([base, versions.rows])
     dead_log = versions.deleted[top]
@@ -99,7 +90,7 @@ def _over_base(
     for name in base.column_names:
         log = fold.suppliers[name][keys]
         log_row = np.where(dead_log | (log < 0), -1, log + base.num_rows)
-        base_row = np.where(cut | ~counts(base.column(name), rules), -1, np.arange(base.num_rows))
+        base_row = np.where(counts(base.column(name), rules), np.arange(base.num_rows), -1)
         first, second = np.where(above, log_row, base_row), np.where(above, base_row, log_row)
         supplier = np.where(first >= 0, first, np.where(second >= 0, second, on_top))
         columns.append(rows.column(name).take(pa.array(supplier[alive])))

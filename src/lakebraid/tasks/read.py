@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakebraid import limits
-from lakebraid.format.parquet_rows import open_parquet_file, read_parquet_rows
+from lakebraid.format.parquet_rows import check_unfolded, open_parquet_file, read_parquet_rows
 from lakebraid.model.evolution import conform, widen
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.predicate import Predicate, columns_of
@@ -46,7 +46,7 @@ def _base_batches(
     if task.base_name is None:
         return
     where = _about_keys(plan) if task.log_names else plan.where
-    source = storage.open_input(task.base_name)
+    source = _source(storage, task.base_name, task.base_size)
     file = open_parquet_file(source, task.base_size, task.base_name)
     groups = [g for g in range(file.metadata.num_row_groups) if _may_match(file, g, where)]
     known = set(file.schema_arrow.names)
@@ -55,13 +55,21 @@ def _base_batches(
         yield from _rows_of_keys(file, source, plan, task, groups, schema, keys)
         return
     if present:
-        for rows in read_parquet_rows(file, source, task.base_size, groups, present, task.base_name):
-            yield conform(rows, schema, task.base_name)
-        return
-    for group in groups:
-        missing = file.metadata.row_group(group).num_rows
-        for first in range(0, missing, limits.BATCH_ROWS):
-            yield _nulls(min(limits.BATCH_ROWS, missing - first), schema)
+        tables = read_parquet_rows(file, source, task.base_size, groups, present, task.base_name)
+    else:
+        tables = _nothing(sum(file.metadata.row_group(group).num_rows for group in groups))
+    taken = 0
+    for table in tables:
+        rows = conform(table, schema, task.base_name) if present else _nulls(table.num_rows, schema)
+        # A file of an older schema may be short and the table wide.
+        taken += rows.nbytes
+        check_unfolded(taken, task.base_size, task.base_name)
+        yield rows
+
+
+def _nothing(rows: int) -> Iterator[pa.Table]:
+    for first in range(0, rows, limits.BATCH_ROWS):
+        yield pa.table({"rows": pa.nulls(min(limits.BATCH_ROWS, rows - first))})
 
 
 def _rows_of_keys(
@@ -93,6 +101,13 @@ def _rows_of_keys(
 
 def _are(rows: pa.Table, rules: MergeRules, keys: pa.Array) -> pa.BooleanArray:
     return pc.is_in(row_keys(rows, rules), value_set=keys)
+
+
+def _source(storage: Storage, name: str, size: int) -> Any:
+    source = storage.open_input(name)
+    if isinstance(source, pa.PythonFile) and size <= limits.PARQUET_WHOLE_BYTES_MAX:
+        return pa.BufferReader(storage.read(name, size))
+    return source
 
 
 def open_parquet(storage: Storage, name: str, size: int) -> pq.ParquetFile:

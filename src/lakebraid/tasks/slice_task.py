@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.predicate import Predicate, columns_of
 from lakebraid.model.predicate_tree import column_path
+from lakebraid.model.timeline import Visibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,6 @@ class ReadPlan:
     keys: pa.Array | None = None
     """The only keys that can match, in the form of the rules, if the filter pins them."""
     layout: int = 2
-    completed: frozenset[str] = frozenset()
-    """Completed starts; only layout 1 needs them, where instants share log files."""
 
     def __repr__(self) -> str:
         # `options` may hold credentials.
@@ -68,6 +67,8 @@ class SliceTask:
     base_request_time: str
     log_names: tuple[str, ...]
     log_request_times: tuple[str, ...]
+    visible: Visibility
+    """Which writes count: old log files hold blocks of several."""
     size: int = 0
     """Bytes of all its files."""
     constants: tuple[tuple[str, str | None], ...] = ()

@@ -24,12 +24,12 @@ from lakebraid.model.evolution import conform, widen
 from lakebraid.model.keys import record_keys
 from lakebraid.model.log_order import BlockOrigin, Placed, place_blocks, place_blocks_layout1
 from lakebraid.model.merge_rules import KeyForm, MergeRules
-from lakebraid.model.ordering import Bools, Ints, OrderKeys, order_keys
+from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _RECORD_KEY = "_hoodie_record_key"
-_ROWS = (BlockType.AVRO, BlockType.PARQUET)
+_HOLD_ROWS = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE, BlockType.HFILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def load_versions(
     """The versions in the slice's logs, with the columns of `schema`, of all keys or of `keys`; None if there are none."""
     blocks = _blocks(storage, task)
     decoded = []
-    for placed in _placed(blocks, plan):
+    for placed in _placed(blocks, plan, task):
         block, name = blocks[placed.index]
         found = _decode(block, f"the block at byte {block.offset:,} of {name}", plan.rules, schema, keys)
         if len(found.rows):
@@ -148,13 +148,13 @@ def _blocks(storage: Storage, task: SliceTask) -> list[tuple[LogBlock, str]]:
     return blocks
 
 
-def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan) -> list[Placed]:
+def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan, task: SliceTask) -> list[Placed]:
     origins = [
         BlockOrigin(
             block.instant_time or "",
             block.compacted_times,
             block.target_instant_time if block.is_rollback_command else None,
-            block.type in (*_ROWS, BlockType.DELETE, BlockType.HFILE),
+            block.type in _HOLD_ROWS and task.visible.counts(block.instant_time or ""),
         )
         for block, _ in blocks
     ]
@@ -167,7 +167,7 @@ def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan) -> list[Placed]:
                 path=where,
                 offset=block.offset,
             )
-    return place_blocks(origins) if plan.layout == 2 else place_blocks_layout1(origins, plan.completed)
+    return place_blocks(origins) if plan.layout == 2 else place_blocks_layout1(origins)
 
 
 def _part(found: list[_Decoded], rules: MergeRules, schema: pa.Schema) -> _Part:
@@ -217,6 +217,22 @@ def row_keys(rows: pa.Table, rules: MergeRules) -> pa.Array:
     if rules.key_form is KeyForm.RENDERED:
         return record_keys(rows, rules.key_columns, rules.complex_keys)
     return _one(rows.column(rules.key_columns[0]))
+
+
+def outranks(
+    versions: Versions, log_rows: Ints, base: pa.Table, base_rows: Ints, rules: MergeRules, *, late: bool
+) -> Bools:
+    """Pair by pair: whether the logs' best version of a key ranks above its row in the base file.
+
+    A delete without ordering value, if it is still the best, ranks above whatever is older. One that a later version
+    has replaced is forgotten: the base row meets that version alone, as in Hudi.
+    """
+    own = order_keys([base.column(c) for c in rules.order_columns], base.num_rows).take(base_rows)
+    greater, equal = compare(versions.order.take(log_rows), own)
+    no_order = versions.unconditional[log_rows]
+    base_times = request_times(base, base_rows) if late else np.zeros(len(base_rows), np.int64)
+    newer = versions.request_times[log_rows] > base_times
+    return (greater & ~no_order) | ((equal | no_order) & newer)
 
 
 def request_times(batch: pa.Table, rows: Ints) -> Ints:
