@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lakebraid.model.buckets import bucket_file_id, bucket_of
+from tests.table_builder import ORDER_TYPES, record_key
 from tests.oracle import (
     AT,
     UNAVAILABLE,
@@ -50,6 +51,9 @@ def settings_of(draw: st.DrawFn) -> Settings:
         partitioned=draw(st.booleans()),
         buckets=draw(st.sampled_from([1, 2, None])),
         fill=fill,
+        complex_keys=draw(st.booleans()),
+        meta=draw(st.sampled_from([True, True, True, False])),
+        order_type=draw(st.sampled_from(["long", "long", *ORDER_TYPES])),
     )
 
 
@@ -87,7 +91,7 @@ class _World:
         self.draw, self.settings = draw, settings
         self.deletes, self.partial = deletes, partial and draw(st.booleans())
         self.flags = deletes and not settings.fill and draw(st.booleans())
-        self.nulls = not self.partial and not settings.fill and draw(st.booleans())
+        self.nulls = settings.order_type == "long" and not self.partial and not settings.fill and draw(st.booleans())
         self.now = 2
         self.partitions = ("p0", "p1") if settings.partitioned else ("",)
         self.home: dict[tuple[str, str], str] = {}
@@ -113,7 +117,7 @@ class _World:
         if buckets is None:
             file_id = self.home.setdefault((partition, key), self.draw(st.sampled_from(["g0", "g1"])))
         else:
-            bucket = bucket_of(key, ("id",), buckets)
+            bucket = bucket_of(record_key(key, self.settings), ("id",), buckets)
             file_id = self.renewed.get((partition, bucket), bucket_file_id(bucket))
         return partition, file_id
 
@@ -176,7 +180,8 @@ class _World:
                 continue
             for version in range(1, draw(st.sampled_from([2, 2, 3]))):
                 count = draw(st.sampled_from([1, 1, 2]))
-                blocks = tuple(self.block(partition, keys, columns) for _ in range(count))
+                again = keys[: draw(st.sampled_from([0, 0, 1]))]  # a key may come twice in one block
+                blocks = tuple(self.block(partition, [*keys, *again], columns) for _ in range(count))
                 token = draw(st.sampled_from(TOKENS))
                 self.history.logs.append(Log(group, start, blocks, version, token))
         self.history.instants.append(instant)
@@ -309,7 +314,7 @@ class _World:
         buckets = self.settings.buckets
         if buckets is None:
             return f"c{start}"
-        return f"{bucket_of(key, ('id',), buckets):08d}-{start:04d}-0000-0000-000000000000-0"
+        return f"{bucket_of(record_key(key, self.settings), ('id',), buckets):08d}-{start:04d}-0000-0000-000000000000-0"
 
     def settle(self, instant: Instant) -> None:
         """From now on keys live where the replacement put them, or, after a drop, where they did."""

@@ -31,6 +31,12 @@ class Settings:
     buckets: int | None = 2
     fill: str = ""
     """hoodie.table.partial.update.mode."""
+    complex_keys: bool = False
+    """Record keys are written `id:k0` and not `k0`."""
+    meta: bool = True
+    """hoodie.populate.meta.fields: without them nobody knows who wrote a base row, so logs always come after it."""
+    order_type: str = "long"
+    """The type of the ordering columns; their values here are small integers in the same order."""
 
     def order_of(self, values: Row) -> tuple[int, ...]:
         return tuple(values.get(name) or 0 for name in self.ordering)
@@ -285,7 +291,9 @@ class Oracle:
             base, logs = live_files(self.history, group, now)
             rows = merge_files(base, logs, self.history.settings, columns)
             assert not {(group[0], k) for k in rows} & {*found}, "the history itself has a key in two groups"
-            found |= {(group[0], key): row for key, row in rows.items()}
+            # The folder says in which partition a row is, also where a partial update leaves the column out.
+            place = {"part": group[0]} if "part" in columns else {}
+            found |= {(group[0], key): row | place for key, row in rows.items()}
         return found
 
     def base_rows(self, now: int) -> list[Row]:

@@ -3,21 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from lakebraid.storage import Storage
 
 T = TypeVar("T")
+Step = Callable[[Storage], None]
 _READS = frozenset({"read", "read_range", "info", "list", "list_folder", "open_input"})
 
 
 class RacingStorage:
-    """A store whose `at`-th reading call is preceded by `happens`."""
+    """A store in which something happens before the reading call number `at`: `steps`, in one go."""
 
-    def __init__(self, storage: Storage, at: int, happens: Callable[[], None]) -> None:
-        self._storage, self._at, self._happens = storage, at, happens
+    def __init__(self, storage: Storage, at: int, steps: Sequence[Step]) -> None:
+        self._storage, self._at, self._steps = storage, at, steps
+        self._lock = threading.Lock()
         self.calls = 0
+
+    @property
+    def url(self) -> str:
+        return self._storage.url
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._storage, name)
@@ -25,24 +32,28 @@ class RacingStorage:
             return attribute
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self.calls == self._at:
-                self._happens()
-            self.calls += 1
-            return attribute(*args, **kwargs)
+            with self._lock:
+                if self.calls == self._at:
+                    for step in self._steps:
+                        step(self._storage)
+                self.calls += 1
+                return attribute(*args, **kwargs)
 
         return call
 
 
 def at_every_call(
-    make: Callable[[], Storage], happens: Callable[[Storage], None], read: Callable[[Any], T]
-) -> Iterator[tuple[int, T]]:
-    """The reader's answers if something happens before its first storage call, before its second, and so on."""
-    at = 0
-    while True:
-        storage = make()
-        racing = RacingStorage(storage, at, lambda storage=storage: happens(storage))  # type: ignore[misc]
-        answer = read(racing)
-        if racing.calls <= at:
-            return
-        yield at, answer
-        at += 1
+    make: Callable[[], Storage], steps: Sequence[Step], read: Callable[[Any], T]
+) -> Iterator[tuple[str, T]]:
+    """The reader's answers if the first step, the first two, … or all are done before its first storage call, before
+    its second, and so on. Whoever does them dies, or pauses, after the last of them.
+    """
+    for done in range(1, len(steps) + 1):
+        at = 0
+        while True:
+            racing = RacingStorage(make(), at, steps[:done])
+            answer = read(racing)
+            if racing.calls <= at:
+                break
+            yield f"{done} of {len(steps)} steps before call {at}", answer
+            at += 1

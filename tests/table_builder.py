@@ -8,8 +8,11 @@ timeline files in the states they had reached. Single pieces can be written with
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +66,14 @@ META = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
+ORDER_TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
+    "long": (pa.int64(), lambda n: n),
+    "int": (pa.int32(), lambda n: n + 7),  # in a delete an int 0 means "no ordering value"
+    "double": (pa.float64(), lambda n: math.nan if n == 2 else n / 4),  # NaN is above every number
+    "string": (pa.string(), lambda n: ("", "Z", "a", "ä")[n + 1]),
+    "decimal": (pa.decimal128(12, 2), lambda n: Decimal(n) / 4),
+    "timestamp": (pa.timestamp("us", tz="UTC"), lambda n: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(microseconds=n)),
+}
 COMPLETED_ACTION = {"compaction": "commit", "logcompaction": "deltacommit", "clustering": "replacecommit"}
 
 
@@ -110,7 +121,7 @@ def build_table(history: History, storage: Storage | None = None, now: int | Non
         instant = history.instant(file.start)
         lies_there = file.start <= now and id(file) not in removed and not _was_rolled_back(instant, now)
         if lies_there:
-            put_file(storage, file)
+            put_file(storage, file, history.settings)
     for instant in begun:
         if instant.rolled_back_at is None or instant.rolled_back_at > now:
             put_instant(storage, history, instant, now)
@@ -146,12 +157,14 @@ def write_properties(storage: Storage, settings: Settings, **more: str) -> None:
         "hoodie.table.version": "9",
         "hoodie.timeline.layout.version": "2",
         "hoodie.table.recordkey.fields": "id",
-        "hoodie.table.keygenerator.type": "SIMPLE" if settings.partitioned else "NON_PARTITION",
+        "hoodie.table.keygenerator.type": _key_generator(settings),
         "hoodie.record.merge.mode": "EVENT_TIME_ORDERING" if settings.by_event else "COMMIT_TIME_ORDERING",
         "hoodie.table.timeline.timezone": "UTC",
     }
     if settings.partitioned:
         entries["hoodie.table.partition.fields"] = "part"
+    if not settings.meta:
+        entries["hoodie.populate.meta.fields"] = "false"
     if settings.ordering:
         entries["hoodie.table.ordering.fields"] = ",".join(settings.ordering)
     if settings.buckets:
@@ -165,6 +178,26 @@ def write_properties(storage: Storage, settings: Settings, **more: str) -> None:
     storage.replace(".hoodie/hoodie.properties", format_properties(entries))
 
 
+def _key_generator(settings: Settings) -> str:
+    if settings.complex_keys:
+        return "COMPLEX"
+    return "SIMPLE" if settings.partitioned else "NON_PARTITION"
+
+
+def record_key(key: str, settings: Settings) -> str:
+    return f"id:{key}" if settings.complex_keys else key
+
+
+def stored(name: str, value: Any, settings: Settings) -> Any:
+    """A column's value as it lies in a file."""
+    is_order = name in ("ts", "ts2") and value is not None
+    return ORDER_TYPES[settings.order_type][1](value) if is_order else value
+
+
+def column_type(name: str, settings: Settings) -> pa.DataType:
+    return ORDER_TYPES[settings.order_type][0] if name in ("ts", "ts2") else ARROW_TYPES[name]
+
+
 def file_name(file: Log | Base) -> str:
     if isinstance(file, Base):
         return BaseFileName(file.group[1], file.token, t(file.start), ".parquet").format()
@@ -175,29 +208,31 @@ def file_path(file: Log | Base) -> str:
     return f"{file.group[0]}/{file_name(file)}" if file.group[0] else file_name(file)
 
 
-def put_file(storage: Storage, file: Log | Base) -> None:
+def put_file(storage: Storage, file: Log | Base, settings: Settings | None = None) -> None:
     """Writes a data file, and the partition's own file before it."""
     partition = file.group[0]
     mark = f"{partition}/.hoodie_partition_metadata" if partition else ".hoodie_partition_metadata"
     depth = len(partition.split("/")) if partition else 0
     storage.replace(mark, format_partition_metadata(PartitionMetadata(t(file.start), depth)))
-    data = base_bytes(file) if isinstance(file, Base) else log_bytes(file)
+    settings = settings or Settings()
+    data = base_bytes(file, settings) if isinstance(file, Base) else log_bytes(file, settings)
     storage.replace(file_path(file), data)
 
 
-def base_bytes(base: Base) -> bytes:
+def base_bytes(base: Base, settings: Settings) -> bytes:
     columns = base.columns or _columns_of(row for _, row in base.rows)
-    table = _with_meta([(at, row["id"], row) for at, row in base.rows], columns, base.group, file_name(base))
+    rows = [(at, row["id"], row) for at, row in base.rows]
+    table = _with_meta(rows, columns, base.group, file_name(base), settings)
     sink = io.BytesIO()
     pq.write_table(table, sink, store_schema=False, row_group_size=2)
     return sink.getvalue()
 
 
-def log_bytes(log: Log) -> bytes:
-    return format_log([_log_block(log, block) for block in log.blocks])
+def log_bytes(log: Log, settings: Settings) -> bytes:
+    return format_log([_log_block(log, block, settings) for block in log.blocks])
 
 
-def _log_block(log: Log, block: Block) -> LogBlock:
+def _log_block(log: Log, block: Block, settings: Settings) -> LogBlock:
     header = {HeaderKey.INSTANT_TIME: t(log.start)}
     if block.compacted:
         header[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(t(s) for s in block.compacted)
@@ -205,10 +240,10 @@ def _log_block(log: Log, block: Block) -> LogBlock:
         header[HeaderKey.IS_PARTIAL] = "true"
     kind, content = BlockType.DELETE, b""
     if block.form == "delete":
-        content = _deletes([e for e in block.entries if isinstance(e, Gone)], log.group[0])
+        content = _deletes([e for e in block.entries if isinstance(e, Gone)], log.group[0], settings)
     else:
-        puts = [e for e in block.entries if isinstance(e, Put)]
-        table = _with_meta([(log.start, p.key, p.values) for p in puts], block.columns, log.group, log.group[1])
+        rows = [(log.start, e.key, e.values) for e in block.entries if isinstance(e, Put)]
+        table = _with_meta(rows, block.columns, log.group, log.group[1], settings)
         header[HeaderKey.SCHEMA] = format_avro_schema(table.schema, "built_record", "hoodie.built")
         if block.form == "avro":
             kind, content = BlockType.AVRO, format_avro_block(table, header[HeaderKey.SCHEMA])
@@ -218,11 +253,14 @@ def _log_block(log: Log, block: Block) -> LogBlock:
     return LogBlock(kind, header, content)
 
 
-def _deletes(entries: Sequence[Gone], partition: str) -> bytes:
-    keys = pa.array([e.key for e in entries], pa.string())
+def _deletes(entries: Sequence[Gone], partition: str, settings: Settings) -> bytes:
+    keys = pa.array([record_key(e.key, settings) for e in entries], pa.string())
     partitions = pa.array([partition] * len(entries), pa.string())
     width = max((len(e.order) for e in entries if e.order is not None), default=0)
-    ordering = [pa.array([None if e.order is None else e.order[i] for e in entries], pa.int64()) for i in range(width)]
+    kind, value = ORDER_TYPES[settings.order_type]
+    ordering = [
+        pa.array([None if e.order is None else value(e.order[i]) for e in entries], kind) for i in range(width)
+    ]
     return format_delete_block(keys, partitions, ordering or None)
 
 
@@ -232,22 +270,25 @@ def _columns_of(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _with_meta(
-    rows: Sequence[tuple[int, str, dict[str, Any]]], columns: Sequence[str], group: Group, name: str
+    rows: Sequence[tuple[int, str, dict[str, Any]]], columns: Sequence[str], group: Group, name: str, settings: Settings
 ) -> pa.Table:
     meta = [
         [t(at) for at, _, _ in rows],
         [f"{t(at)}_0_{i}" for i, (at, _, _) in enumerate(rows)],
-        [key for _, key, _ in rows],
+        [record_key(key, settings) for _, key, _ in rows],
         [group[0]] * len(rows),
         [name] * len(rows),
     ]
-    arrays = [pa.array(values, pa.string()) for values in meta]
-    arrays += [pa.array([row.get(c) for _, _, row in rows], ARROW_TYPES[c]) for c in columns]
-    return pa.Table.from_arrays(arrays, names=[*META, *columns])
+    arrays = [pa.array(values, pa.string()) for values in meta] if settings.meta else []
+    for column in columns:
+        values = [stored(column, row.get(column), settings) for _, _, row in rows]
+        arrays.append(pa.array(values, column_type(column, settings)))
+    return pa.Table.from_arrays(arrays, names=[*(META if settings.meta else ()), *columns])
 
 
-def schema_text(columns: Sequence[str]) -> str:
-    return format_avro_schema(pa.schema([(c, ARROW_TYPES[c]) for c in columns]), "built_record", "hoodie.built")
+def schema_text(columns: Sequence[str], settings: Settings) -> str:
+    fields = [(c, column_type(c, settings)) for c in columns]
+    return format_avro_schema(pa.schema(fields), "built_record", "hoodie.built")
 
 
 # --- timeline --------------------------------------------------------------------------------------------------------
@@ -301,7 +342,7 @@ def _metadata(history: History, instant: Instant) -> CommitMetadata:
     operation = {"compaction": "COMPACT", "logcompaction": "LOG_COMPACT", "clustering": "CLUSTER"}.get(
         instant.action, "UPSERT"
     )
-    extra = {"schema": schema_text(instant.columns)} if instant.columns else {}
+    extra = {"schema": schema_text(instant.columns, history.settings)} if instant.columns else {}
     return CommitMetadata(stats, instant.action == "compaction", extra, operation, replaced)
 
 

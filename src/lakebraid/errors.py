@@ -30,11 +30,16 @@ from typing import Any, Final
 _STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that would steer a terminal or could not be printed; names and values out of files end up in messages."""
 
+_MESSAGE_CHARACTERS_MAX: Final = 2000
+"""Of longer messages the beginning and the end are shown; a name out of a file may have a million characters."""
+
 
 class LakebraidError(Exception):
     """The root of all errors raised on purpose; its facts are readable as attributes."""
 
     def __init__(self, message: str, **facts: Any) -> None:
+        if len(message) > _MESSAGE_CHARACTERS_MAX:
+            message = f"{message[: _MESSAGE_CHARACTERS_MAX // 2]} … {message[-_MESSAGE_CHARACTERS_MAX // 2 :]}"
         message = _STEERING.sub(lambda found: ascii(found[0])[1:-1], message)
         super().__init__(message)
         self.message = message

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Apache Hudi answers to every query of a table, as plain JSON. Runs in the worker."""
 
-import datetime
+import datetime as dt
 import decimal
 import json
-import os
 import re
 import uuid
+from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -22,7 +22,7 @@ def all_answers(spark: SparkSession, path: str) -> dict:
     # A table without a single commit has no answer but its schema, and Hudi may refuse even that.
     done = completed(path)
     found: dict = {"timeline": timeline(path), "completed": done}
-    found["schema"] = answer(lambda: query(spark, path, "snapshot").schema.jsonValue())
+    found["schema"] = answer(lambda: columns(query(spark, path, "snapshot")))
     found["snapshot"] = answer(lambda: encode_rows(query(spark, path, "snapshot")))
     found["read_optimized"] = answer(lambda: encode_rows(query(spark, path, "read_optimized")))
     times = sorted({completion for _, completion, action in done if action in WRITES})
@@ -67,10 +67,11 @@ def first_line(trouble: Exception) -> str:
 
 
 def timeline(path: str) -> list[str]:
-    folder = f"{path}/.hoodie/timeline"
-    if not os.path.isdir(folder):
-        folder = f"{path}/.hoodie"
-    return sorted(name for name in os.listdir(folder) if name[:17].isdigit() and not name.endswith(".crc"))
+    """The names in the active timeline's folder, which in version 6 is `.hoodie` itself."""
+    folder = Path(path) / ".hoodie" / "timeline"
+    if not folder.is_dir():
+        folder = folder.parent
+    return sorted(one.name for one in folder.iterdir() if one.name[:17].isdigit() and one.suffix != ".crc")
 
 
 def completed(path: str) -> list[list[str]]:
@@ -82,6 +83,10 @@ def completed(path: str) -> list[list[str]]:
         elif old := OLD_COMPLETED.match(name):
             found.append([old[1], old[1], old[2]])
     return sorted(found, key=lambda one: one[1])
+
+
+def columns(frame: DataFrame) -> dict:
+    return frame.schema.jsonValue()
 
 
 def encode_rows(frame: DataFrame) -> list:
@@ -96,9 +101,9 @@ def encode(value: object) -> object:
             return value
         case decimal.Decimal():
             return {"$decimal": f"{value:f}"}
-        case datetime.datetime():
+        case dt.datetime():
             return {"$ts": value.isoformat()}
-        case datetime.date():
+        case dt.date():
             return {"$date": value.isoformat()}
         case bytes() | bytearray():
             return {"$hex": bytes(value).hex()}

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import traceback
+from pathlib import Path
 
 import answers
 import pyspark
@@ -52,7 +53,7 @@ def say(out, value: dict) -> None:
 
 def session(jar: str) -> SparkSession:
     """A local Spark that knows Hudi; `jar` is a file, or a Maven coordinate that Spark's own ivy fetches."""
-    where = "spark.jars" if os.path.exists(jar) else "spark.jars.packages"
+    where = "spark.jars" if Path(jar).exists() else "spark.jars.packages"
     utc = "-Duser.timezone=UTC"
     settings = {
         where: jar,
@@ -68,7 +69,7 @@ def session(jar: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.sql.codegen.wholeStage": "false",  # compiling costs more than it saves on twenty rows
-        "spark.sql.warehouse.dir": os.environ.get("REFEREE_WAREHOUSE", "/tmp/referee-warehouse"),
+        "spark.sql.warehouse.dir": os.environ["REFEREE_WAREHOUSE"],
     }
     builder = SparkSession.builder.master("local[4]").appName("referee")
     for key, value in settings.items():

@@ -46,9 +46,7 @@ def pack(made: Path, archive: Path) -> None:
 
 def one_row_a_line(answers: dict) -> str:
     """JSON that is small and still shows in a diff which rows changed."""
-    lines = []
-    for key in sorted(answers):
-        lines.append(f"{json.dumps(key)}: {as_lines(answers[key])}")
+    lines = [f"{json.dumps(key)}: {as_lines(answers[key])}" for key in sorted(answers)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

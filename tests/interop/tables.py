@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables as real Hudi makes them: each definition is a small function that writes one table. Runs in the worker."""
 
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import answers
 from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +42,6 @@ NBCC = {
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
 }
-OLD_WRITE = {"hoodie.write.auto.upgrade": "false"}
 FAILING = {
     # Runs after the data files are written and before the commit, so it leaves what a killed writer leaves.
     "hoodie.precommit.validators": "org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator",
@@ -198,12 +197,12 @@ class Hudi:
 
 class Slow:
     def __init__(self, hudi: Hudi, rows: Sequence[tuple], ddl: str, options: dict) -> None:
-        self.gate = f"{hudi.path}.gate{time.monotonic_ns()}"
+        self.gate = Path(f"{hudi.path}.gate{time.monotonic_ns()}")
         gate = self.gate
 
         def wait(value: object) -> object:
-            while not os.path.exists(gate):
-                time.sleep(0.02)
+            while not gate.exists():
+                time.sleep(0.02)  # noqa: TID251  the worker runs without the product and its clock
             return value
 
         key = hudi.ddl.split()[0]
@@ -222,10 +221,9 @@ class Slow:
             self.trouble.append(trouble)
 
     def finish(self) -> None:
-        with open(self.gate, "w", encoding="utf-8"):
-            pass
+        self.gate.touch()
         self.thread.join()
-        os.remove(self.gate)
+        self.gate.unlink()
         if self.trouble:
             raise self.trouble[0]
 
@@ -235,7 +233,7 @@ def wait_for(happened: Callable[[], object], what: str) -> None:
     while not happened():
         if time.monotonic() > limit:
             raise TimeoutError(what)
-        time.sleep(0.02)
+        time.sleep(0.02)  # noqa: TID251  as above
 
 
 def quote(value: object) -> str:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record keys and partition paths: odd characters, several fields, each key generator, no meta columns."""
 
-import datetime
+import datetime as dt
+import decimal
 
 from tables import NBCC, ONE_BUCKET, Hudi, table
 
@@ -42,7 +43,7 @@ def v9_mor_keys_complex_single(hudi: Hudi) -> None:
 @table("not partitioned, keys of int, long, boolean, decimal, date and timestamp fields; delete of one")
 def v9_mor_keys_non_partitioned(hudi: Hudi) -> None:
     ddl = "i int, l bigint, b boolean, m decimal(10,2), d date, t timestamp, v string, ts bigint"
-    day, moment = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 1, 2, 3, 456789)
+    day, moment = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 1, 2, 3, 456789, dt.UTC)
     hudi.define(ddl, keys="i,l,b,m,d,t", partition="", options=FOUR_BUCKETS)
     rows = [(number, -number * 10**12, number % 2 == 0, number, day, moment, "base", 10) for number in range(5)]
     hudi.upsert([(*row[:3], money(row[3]), *row[4:]) for row in rows])
@@ -52,9 +53,7 @@ def v9_mor_keys_non_partitioned(hudi: Hudi) -> None:
     hudi.delete([(2, -2 * 10**12, True, money(2), day, moment, "", 0)])
 
 
-def money(number: int):
-    import decimal
-
+def money(number: int) -> decimal.Decimal:
     return decimal.Decimal(number) + decimal.Decimal("0.5")
 
 
@@ -112,8 +111,8 @@ def v9_mor_partition_typed(hudi: Hudi) -> None:
         partition="day,n",
         options=ONE_BUCKET | {GENERATOR: GENERATORS + "ComplexKeyGenerator"},
     )
-    hudi.upsert([(number, "base", 10, datetime.date(2024, 1, 1 + number % 2), number % 2) for number in range(4)])
-    hudi.upsert([(1, "changed", 20, datetime.date(2024, 1, 2), 1)])
+    hudi.upsert([(number, "base", 10, dt.date(2024, 1, 1 + number % 2), number % 2) for number in range(4)])
+    hudi.upsert([(1, "changed", 20, dt.date(2024, 1, 2), 1)])
 
 
 TIME = {

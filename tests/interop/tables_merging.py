@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which version of a row wins: ordering values, deletes, partial updates."""
 
-import datetime
+import datetime as dt
 
 from tables import NBCC, ONE_BUCKET, Hudi, table
 
@@ -119,7 +119,7 @@ for _kind in ORDERINGS:
     "event time by a date column: newer, older, equal, delete operation, compaction (Hudi cannot write a delete with a date in it)"
 )
 def v9_mor_order_date(hudi: Hudi) -> None:
-    days = {name: datetime.date(2024, 1, day) for name, day in (("low", 1), ("middle", 2), ("high", 3))}
+    days = {name: dt.date(2024, 1, day) for name, day in (("low", 1), ("middle", 2), ("high", 3))}
     hudi.define("id int, name string, o date, part string", ordering="o", options=NBCC)
     hudi.upsert([(key, "base", days["middle"], "p") for key in range(1, 6)])
     hudi.upsert([(key, name, day, "p") for key, (name, day) in enumerate(days.items(), 1)])

@@ -2,7 +2,7 @@
 """What table services and overlapping writers leave behind."""
 
 from tables import NBCC, ONE_BUCKET, Hudi, table
-from tables_merging import WIDE, partial, sql_table
+from tables_merging import WIDE, sql_table
 
 ROW = "id int, name string, ts bigint, part string, _hoodie_is_deleted boolean"
 BLOOM = {"hoodie.index.type": "BLOOM"}

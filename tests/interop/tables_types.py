@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every type, nested, with nulls everywhere, in each kind of file; and how a schema may change."""
 
-import datetime
+import datetime as dt
 import decimal
 
 from tables import NBCC, ONE_BUCKET, Hudi, table
@@ -16,9 +16,9 @@ TYPES = """id string, tiny tinyint, small smallint, i int, l bigint, f float, d 
 def full(key: str, ts: int, mark: int) -> tuple:
     """A row with all fields set; `mark` makes it different from others."""
     money = decimal.Decimal(mark) + decimal.Decimal("0.25")
-    moment = datetime.datetime(2024, 2, 29, 23, 59, 59, 123456) + datetime.timedelta(days=mark)
+    moment = dt.datetime(2024, 2, 29, 23, 59, 59, 123456, dt.UTC) + dt.timedelta(days=mark)
     return (
-        key, mark - 128, -mark, 2**31 - mark - 1, -(2**63) + mark, mark + 0.5, mark * 1e-300, mark % 2 == 0, f"ü,{mark}:\u20ac\U0001f40d\n\"", bytes([0, mark, 255]),
+        key, mark - 128, -mark, 2**31 - mark - 1, -(2**63) + mark, mark + 0.5, mark * 1e-300, mark % 2 == 0, f'ü,{mark}:\u20ac\U0001f40d\n"', bytes([0, mark, 255]),
         money, money + decimal.Decimal("0.00001"), -money * decimal.Decimal("1e20") - decimal.Decimal("0.0000000001"), moment.date(), moment, [1, None, mark],
         [{"x": mark, "y": money, "z": moment}, None, {"x": None, "y": None, "z": None}], {"a": mark, "": None, "ü": 0},
         {"k": {"w": 1.5, "tags": ["t", None, ""]}, "n": None, "m": {"w": None, "tags": None}}, {"one": {"two": [mark, None], "name": None}, "day": moment.date()},
@@ -33,7 +33,7 @@ def bare(key: str, ts: int) -> tuple:
 def empty(key: str, ts: int) -> tuple:
     """Empty where a value can be empty, the extremes where it can be extreme."""
     nothing = (0, 0, 0, 0, 0.0, -0.0, False, "", b"", decimal.Decimal("-99999999.99"), decimal.Decimal(0))
-    old = (datetime.date(1582, 10, 15), datetime.datetime(1969, 12, 31, 23, 59, 59, 999999))
+    old = (dt.date(1582, 10, 15), dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.UTC))
     return (
         key,
         *nothing,
@@ -119,7 +119,7 @@ def v9_cow_types_row_writer(hudi: Hudi) -> None:
 @table("timestamps without a zone and floats that are not numbers, as Avro logs, Parquet base, and after compaction")
 def v9_mor_ntz_and_nan(hudi: Hudi) -> None:
     ddl = "id int, at timestamp_ntz, nested struct<at: timestamp_ntz>, f float, d double, ts bigint, part string"
-    moment = datetime.datetime(1901, 2, 3, 4, 5, 6, 7)
+    moment = dt.datetime(1901, 2, 3, 4, 5, 6, 7, dt.UTC)
     inf, nan = float("inf"), float("nan")
     hudi.define(ddl, options=ONE_BUCKET)
     hudi.upsert(
@@ -129,7 +129,7 @@ def v9_mor_ntz_and_nan(hudi: Hudi) -> None:
             (3, None, {"at": None}, inf, -0.0, 10, "p"),
         ]
     )
-    later = moment + datetime.timedelta(days=40000, microseconds=1)
+    later = moment + dt.timedelta(days=40000, microseconds=1)
     hudi.upsert(
         [
             (1, later, None, inf, nan, 20, "p"),

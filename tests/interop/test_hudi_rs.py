@@ -46,7 +46,7 @@ def test_hudi_rs_gives_the_rows_that_hudi_gives(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_what_hudi_rs_refuses_it_still_refuses(name: str, tmp_path: Path) -> None:
     reference = unpack(name, tmp_path)
-    with pytest.raises(BaseException, match=REFUSED[name]):  # noqa: PT011, B017  some refusals are Rust panics
+    with pytest.raises(BaseException, match=REFUSED[name]):  # some refusals are Rust panics
         read(reference)
 
 

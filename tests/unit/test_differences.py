@@ -75,7 +75,7 @@ def test_a_savepoint_stays_readable_after_a_clean_where_hudi_refuses(tmp_path: P
 
 
 def test_changes_have_deletes_and_no_losers_where_hudis_incremental_read_has_the_opposite(tmp_path: Path) -> None:
-    reference = unpack("v9_mor_bucket_nbcc_avro", tmp_path)
+    reference = unpack("v9_mor_order_int", tmp_path)
     table = lb.Table.open(reference.path)
     times = reference.times()
     kinds: set[str] = set()

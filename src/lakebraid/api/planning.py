@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
+from lakebraid.model.buckets import bucket_of_file_id
 from lakebraid.model.config import TableConfig
 from lakebraid.model.evolution import with_meta
 from lakebraid.model.merge_rules import KeyForm, MergeRules, merge_rules
@@ -104,6 +105,7 @@ def slice_task(file_slice: FileSlice, config: TableConfig, visible: Visibility) 
         log_request_times=tuple(log.request_time for log in file_slice.logs),
         visible=visible,
         size=file_slice.size,
+        bucket=bucket_of_file_id(file_slice.group.file_id),
         constants=_constants(file_slice.group.partition, config),
     )
 

@@ -16,6 +16,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.show import Grid, text_bytes
 from lakebraid.table.view import View
 from lakebraid.tasks.count import count_slice
+from lakebraid.tasks.lookup import read_lookup
 from lakebraid.tasks.read import read_slice
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Snapshot:
         plan, tasks = plan_read(
             self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns
         )
+        if plan.keys is not None:
+            return gather(partial(read_lookup, self._storage, plan), [tasks], plan.output_schema)
         return gather(partial(read_slice, self._storage, plan), tasks, plan.output_schema)
 
     def to_batches(

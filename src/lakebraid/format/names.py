@@ -30,7 +30,9 @@ _TIME = "(?:[0-9]{17}|[0-9]{14})"  # fourteen digits: releases before millisecon
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"  # no leading zeros, so that a name has one spelling only
 
 _BASE_FILE: Final = re.compile(rf"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_({_TIME})(\.(?:parquet|orc|hfile|lance))")
-_LOG_FILE: Final = re.compile(rf"\.([^._/]+)_({_TIME})\.log\.({_NUMBER})(?:_([0-9]+-[0-9]+-[0-9]+)(\.cdc)?)?")
+_LOG_FILE: Final = re.compile(
+    rf"\.([^._/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+)_({_TIME})\.log\.({_NUMBER})(?:_([0-9]+-[0-9]+-[0-9]+)(\.cdc)?)?"
+)
 _TIMELINE_FILE: Final = re.compile(rf"({_TIME})(?:_({_TIME}))?((?:\.[a-z]+){{1,2}})")
 _MARKER: Final = re.compile(r"(?:(.+)/)?([^/]+)\.marker\.(CREATE|MERGE|APPEND)")
 _HISTORY_FILE: Final = re.compile(rf"({_TIME})_({_TIME})_({_NUMBER})\.parquet")

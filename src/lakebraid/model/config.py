@@ -139,6 +139,7 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
 
 
 def _refuse_unreadable(properties: Mapping[str, str], where: str) -> None:
+    table_zone(properties.get("hoodie.table.timeline.timezone"))
     base_format = (properties.get("hoodie.table.base.file.format") or "PARQUET").upper()
     if base_format != "PARQUET":
         raise _unsupported(where, f"base files in {base_format} format", "Only Parquet base files are read")
@@ -250,7 +251,7 @@ def _under_hoodie(folder: str, where: str) -> str:
 
 def _names(properties: Mapping[str, str], *keys: str) -> tuple[str, ...]:
     text = next((properties[k] for k in keys if properties.get(k)), "")
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def _flag(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:

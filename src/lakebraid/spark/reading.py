@@ -6,6 +6,7 @@ Both halves are lazy and become one data frame, so that joins, views and caching
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +17,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakebraid.limits import SPARK_TASK_BYTES
+from lakebraid.limits import BATCH_ROWS, SPARK_TASK_BYTES
 from lakebraid.model.predicate import to_text
 from lakebraid.spark.session import session
 from lakebraid.storage import Storage, open_storage
 from lakebraid.tasks.changes import ChangeTask, changes_schema, read_changes
+from lakebraid.tasks.count import count_slice
+from lakebraid.tasks.lookup import read_lookup
 from lakebraid.tasks.read import read_slice
 from lakebraid.tasks.schemas import has_schema
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
@@ -40,8 +43,13 @@ def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spa
     if native:
         parts.append(_scan(spark, plan, list(native.values())))
     if merged or not parts:
-        sizes = [0 if plan.keys is not None else task.size for task in merged]
-        parts.append(_map(spark, merged, sizes, plan.output_schema, _slice_reader(plan)))
+        sizes = [task.size for task in merged]
+        if plan.keys is not None and plan.columns:
+            parts.append(_map(spark, [merged], [0], plan.output_schema, _key_reader(plan)))
+        elif plan.columns:
+            parts.append(_map(spark, merged, sizes, plan.output_schema, _slice_reader(plan)))
+        else:
+            parts.append(_map(spark, merged, sizes, _ROW, _slice_counter(plan)).select())
     return reduce(DataFrame.unionAll, parts)
 
 
@@ -92,6 +100,26 @@ def _slice_reader(plan: ReadPlan) -> Callable[[SliceTask], Iterator[pa.Table]]:
     return read
 
 
+def _key_reader(plan: ReadPlan) -> Callable[[Sequence[SliceTask]], Iterator[pa.Table]]:
+    def read(tasks: Sequence[SliceTask]) -> Iterator[pa.Table]:
+        return read_lookup(open_storage(plan.url, dict(plan.options)), plan, tasks)
+
+    return read
+
+
+def _slice_counter(plan: ReadPlan) -> Callable[[SliceTask], Iterator[pa.Table]]:
+    """As many rows of nothing as the slice has."""
+
+    def read(task: SliceTask) -> Iterator[pa.Table]:
+        missing = count_slice(open_storage(plan.url, dict(plan.options)), plan, task)
+        while missing > 0:
+            rows = min(missing, BATCH_ROWS)
+            yield pa.Table.from_arrays([pa.nulls(rows, pa.int8())], schema=_ROW)
+            missing -= rows
+
+    return read
+
+
 def _map(
     spark: SparkSession,
     tasks: Sequence[T],
@@ -101,19 +129,20 @@ def _map(
 ) -> DataFrame:
     """A data frame of what `read` gives for all tasks; small ones share a Spark task."""
     packs = packed(tasks, sizes)
-    only_count = len(schema) == 0
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if gc.get_freeze_count() == 0:
+            # Spark collects garbage after each task; looking through all imported modules would take 25 ms each time.
+            gc.freeze()
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for task in packs[index]:
                     for rows in read(task):
-                        yield from (_rows(rows) if only_count else rows.to_batches())
+                        yield from rows.to_batches()
 
     _use_this_python(spark)
     count = len(packs)
-    frame = spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(_ROW if only_count else schema))
-    return frame.select() if only_count else frame
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(schema))
 
 
 def packed(tasks: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
@@ -137,7 +166,3 @@ def _use_this_python(spark: SparkSession) -> None:
     context = getattr(spark, "_sc", None)  # Spark Connect has none, and its server chooses for itself
     if context is not None and "PYSPARK_PYTHON" not in os.environ and str(context.master).startswith("local"):
         context.pythonExec = sys.executable
-
-
-def _rows(rows: pa.Table) -> list[pa.RecordBatch]:
-    return [pa.RecordBatch.from_arrays([pa.nulls(rows.num_rows, pa.int8())], schema=_ROW)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import CorruptFile, NotATable, ObjectNotFound, StorageError
+from lakebraid.errors import CorruptFile, InvalidArgument, NotATable, ObjectNotFound, StorageError, UnsupportedTable
 from lakebraid.format.commit import CommitMetadata, parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
 from lakebraid.format.properties import choose_properties
@@ -167,13 +167,24 @@ def _list_files(storage: Storage, prefixes: list[str]) -> tuple[tuple[DataFile, 
 def _objects(storage: Storage, prefixes: list[str]) -> Iterable[ObjectInfo]:
     for prefix in prefixes:
         if prefix:
-            yield from storage.list(prefix)
+            yield from _below(storage, prefix)
             continue
         files, folders = storage.list_folder("")
         yield from files
         for folder in folders:
             if folder != ".hoodie":
-                yield from storage.list(folder)
+                yield from _below(storage, folder)
+
+
+def _below(storage: Storage, folder: str) -> list[ObjectInfo]:
+    try:
+        return storage.list(folder)
+    except InvalidArgument as error:
+        raise UnsupportedTable(
+            f"{storage.url} has a folder whose name cannot be used. {error.message} Rename the folder, or move it out of "
+            "the table.",
+            path=storage.url,
+        ) from None
 
 
 def load_commit(storage: Storage, config: TableConfig, instant: Instant, clock: Clock) -> CommitMetadata:

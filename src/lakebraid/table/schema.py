@@ -11,6 +11,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile
 from lakebraid.format.avro_types import parse_avro_schema
 from lakebraid.format.commit import parse_commit
+from lakebraid.format.damage import damaged
 from lakebraid.format.parquet_rows import read_parquet_schema
 from lakebraid.model.config import TableConfig
 from lakebraid.model.evolution import without_meta
@@ -33,7 +34,10 @@ def load_schema(
     """
     text = _newest(storage, config, clock, timeline) or _archived(storage, config, timeline) or config.create_schema
     if text:
-        return _with_dropped(without_meta(parse_avro_schema(text, f"the schema of {storage.url}")), config)
+        stated = without_meta(parse_avro_schema(text, f"the schema of {storage.url}"))
+        if not stated:
+            raise damaged(f"The schema of {storage.url}", "it has no columns")
+        return _with_dropped(stated, config)
     newest = max((b for files in bases.values() for b in files), key=lambda b: b.request_time, default=None)
     if newest is None:
         return pa.schema([])
@@ -43,7 +47,8 @@ def load_schema(
 
 def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:
     """Partition columns that no file holds come last, as text out of the folder's name, as in Hudi."""
-    dropped = [f for f in config.partition_fields if config.drop_partition_columns and f not in schema.names]
+    names = set(schema.names)
+    dropped = [f for f in config.partition_fields if config.drop_partition_columns and f not in names]
     return pa.schema([*schema, *(pa.field(name, pa.string()) for name in dropped)])
 
 

@@ -72,6 +72,13 @@ def _nothing(rows: int) -> Iterator[pa.Table]:
         yield pa.table({"rows": pa.nulls(min(limits.BATCH_ROWS, rows - first))})
 
 
+def base_keys(storage: Storage, plan: ReadPlan, task: SliceTask) -> Iterator[pa.Array]:
+    """The keys of the base file's rows, batch by batch, and nothing else of them."""
+    key_schema = pa.schema([f for f in plan.schema if f.name in plan.rules.key_columns])
+    for rows in _base_batches(storage, plan, task, key_schema, None):
+        yield row_keys(rows, plan.rules)
+
+
 def _rows_of_keys(
     file: pq.ParquetFile,
     source: Any,

@@ -71,6 +71,8 @@ class SliceTask:
     """Which writes count: old log files hold blocks of several."""
     size: int = 0
     """Bytes of all its files."""
+    bucket: int | None = None
+    """The number of its bucket, if its file id begins with one."""
     constants: tuple[tuple[str, str | None], ...] = ()
     """Partition columns that the files lack (hoodie.datasource.write.drop.partition.columns), as text."""
 
