@@ -155,7 +155,7 @@ class _World:
         is_partial = self.partial and not self.settings.fill and draw(st.booleans())
         if is_partial:
             some = draw(st.sets(st.sampled_from(["v", "w", *(["extra"] if "extra" in columns else [])])))
-            columns = tuple(c for c in columns if c in {"id", *(self.settings.ordering), *some})
+            columns = tuple(c for c in columns if c in {"id", "part", *(self.settings.ordering), *some})
         puts = tuple(Put(k, self.values(partition, k, columns, flagged=self.flags and not is_partial)) for k in keys)
         return Block(form, puts, columns, is_partial)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+import zlib
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_a_timeline_file_cut_at_any_byte_is_refused(kind):
 def test_a_timeline_file_with_any_byte_changed_is_read_or_refused(kind):
     data, parse = REAL[kind], PARSERS[kind[2:]]
     for at in range(len(data)):
-        for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):
+        for value in (0x01, 0x80, 0xFF):
             changed = data[:at] + bytes((value,)) + data[at + 1 :]
             TALLY.tried["timeline file flipped"] += 1
             try:
@@ -147,65 +147,11 @@ def test_a_forged_avro_commit_is_refused(cow: Target, name):
 
 
 def test_a_deflate_bomb_is_refused(cow: Target):
-    import zlib
-
     packer = zlib.compressobj(9, wbits=-15)
     body = packer.compress(format_long(2**31) + bytes(200_000_000)) + packer.flush()
     commit = cow.named(r"timeline/\d+_\d+\.commit$")[-1]
     cow.put(commit, container(TEXT, body, codec=b"deflate"))
     refused("forged Avro", CorruptFile, lambda: lb.Table.open(cow.url).to_arrow())
-
-
-def _commit_with(cow: Target, schema_text: str) -> None:
-    """A commit whose own bytes are fine and whose table schema is not."""
-    from lakebraid.format.commit import CommitMetadata, format_commit
-
-    for commit in cow.named(r"timeline/\d+_\d+\.(commit|deltacommit)$"):
-        cow.put(commit, format_commit(CommitMetadata(extra={"schema": schema_text}, operation="UPSERT")))
-
-
-@pytest.mark.parametrize("kind", ["record", "array", "map", "union"])
-@pytest.mark.parametrize("depth", [33, 40, 150])
-def test_a_table_schema_nested_too_deeply_is_refused(cow, kind, depth):
-    _commit_with(cow, json.dumps({"type": "record", "name": "t", "fields": [{"name": "a", "type": nested(depth, kind)}]}))
-    refused("table schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "null",
-        "[]",
-        '"string"',
-        nested_text(100_000).decode(),
-        "[" * 1_000_000,
-        '{"type":"record","name":"t","fields":' + '[{"name":"a","type":' * 50_000,
-        '{"type":"record","name":"t","fields":[{"name":"a","type":"t"}]}',
-        '{"type":"record","name":"t","fields":[{"name":"a","type":["int","string"]}]}',
-        '{"type":"record","name":"t","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}',
-        '{"type":"record","name":"t","fields":[{"name":"\\ud800","type":"int"}]}',
-        '{"type":"record","name":"t","fields":[{"name":"","type":"int"}]}',
-        '{"type":"record","name":"t","fields":[]}',
-        '{"type":"record","name":"t","fields":[{"name":"a","type":{"type":"fixed","name":"f","size":-1}}]}',
-        '{"type":"record","name":"t","fields":[{"name":"a","type":{"type":"bytes","logicalType":"decimal","precision":99}}]}',
-    ],
-)
-def test_a_table_schema_that_is_none_ends_in_rows_or_a_refusal(cow, text):
-    _commit_with(cow, text)
-    refusal("table schema", lambda: look_at_everything(cow.url), what=text[:60])
-
-
-def test_a_schema_that_doubles_at_every_level_is_refused(cow):
-    schema: dict = {"type": "record", "name": "r0", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]}
-    fields = [{"name": "f0", "type": schema}]
-    for level in range(1, 31):
-        below = f"r{level - 1}"
-        record = {"type": "record", "name": f"r{level}", "fields": [{"name": n, "type": below} for n in "ab"]}
-        fields.append({"name": f"f{level}", "type": record})
-    _commit_with(cow, json.dumps({"type": "record", "name": "t", "fields": fields}))
-    refused("table schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow())
 
 
 JSON_COMMITS = [

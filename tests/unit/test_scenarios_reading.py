@@ -9,9 +9,10 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.format.names import State
+from lakebraid.format.services import SavepointMetadata, format_savepoint_metadata
 from lakebraid.storage import open_storage
 from tests.oracle import Base, Block, Gone, Group, History, Instant, Log, Oracle, Put, Settings
-from tests.table_builder import archive, build_table, open_table, put_file, put_instant, t, timeline_path
+from tests.table_builder import TIMELINE, build_table, open_table, t, timeline_path
 
 pytestmark = pytest.mark.unit
 
@@ -225,20 +226,20 @@ def compacted(made: History, start: int, completion: int) -> History:
 
 
 LATE = {
-    "a tie with a late finisher": (log(30, put("k", "early")), log(20, put("k", "late finisher")), 1),
-    "a late finisher that is newer in event time": (log(30, put("k", "old")), log(20, put("k", "new", ts=5)), 5),
-    "a late finisher that is older in event time": (log(30, put("k", "new", ts=5)), log(20, put("k", "old")), 5),
-    "a late unconditional delete that began before the row": (log(30, put("k", "row")), log(20, Gone("k")), 1),
-    "a late delete with the row's own ordering value": (log(30, put("k", "row")), log(20, Gone("k", (1,))), 1),
-    "a late delete with a greater ordering value": (log(30, put("k", "row")), log(20, Gone("k", (2,))), 1),
-    "a late stale delete": (log(30, put("k", "row", ts=5)), log(20, Gone("k", (2,))), 1),
+    "a tie with a late finisher": (log(30, put("k", "early")), log(20, put("k", "late finisher"))),
+    "a late finisher that is newer in event time": (log(30, put("k", "old")), log(20, put("k", "new", ts=5))),
+    "a late finisher that is older in event time": (log(30, put("k", "new", ts=5)), log(20, put("k", "old"))),
+    "a late unconditional delete that began before the row": (log(30, put("k", "row")), log(20, Gone("k"))),
+    "a late delete with the row's own ordering value": (log(30, put("k", "row")), log(20, Gone("k", (1,)))),
+    "a late delete with a greater ordering value": (log(30, put("k", "row")), log(20, Gone("k", (2,)))),
+    "a late stale delete": (log(30, put("k", "row", ts=5)), log(20, Gone("k", (2,)))),
 }
 
 
 @pytest.mark.parametrize("settings", [BY_EVENT, BY_COMMIT], ids=["event time", "commit time"])
 @pytest.mark.parametrize("case", LATE)
 def test_f11_the_answer_is_the_same_before_and_after_a_compaction(case: str, settings: Settings) -> None:
-    early, late, _ = LATE[case]
+    early, late = LATE[case]
     plain = history(
         write(1, 2),
         write(10, 12),
@@ -260,6 +261,112 @@ def test_f11_ties_between_overlapping_writers_go_to_the_later_start_not_to_the_l
     made = history(write(1, 2), write(20, 80), write(30, 40), log(20, put("k", "slow")), log(30, put("k", "fast")))
     assert shown(open_table(build_table(made))) == {"k": "fast"}
     assert shown(open_table(build_table(compacted(made, 50, 60)))) == {"k": "fast"}
+
+
+def partial(start: int, key: str, **values: Any) -> Log:
+    block = Block("parquet", (Put(key, {"id": key} | values),), ("id", *values), partial=True)
+    return Log(G, start, (block,))
+
+
+def test_f11_a_late_unconditional_delete_spares_the_newer_base_row_also_where_another_key_is_partial() -> None:
+    b10 = base(10, (10, row("k", "newer than the delete")), (10, row("z", "old")))
+    late, other = log(5, Gone("k")), partial(30, "z", ts=2, v="new")
+    made = history(write(1, 2), write(5, 25), write(10, 20), write(30, 40), b10, late, other)
+    assert shown(open_table(build_table(made))) == {"k": "newer than the delete", "z": "new"}
+
+
+def test_partial_updates_are_folded_among_themselves_first_and_then_over_the_base_row() -> None:
+    """The example of real Hudi: a stale partial update smuggles its column in with a newer one."""
+    b10 = base(10, (10, row("k", "base", ts=10)))
+    stale, fresh = partial(20, "k", ts=5, v="stale"), partial(30, "k", ts=20, w=7)
+    writes = [write(1, 2), write(10, 12), write(20, 22), write(30, 32)]
+    alone = open_table(build_table(history(*writes, b10, stale)))
+    assert alone.to_arrow().to_pylist() == [row("k", "base", ts=10)]
+    both = open_table(build_table(history(*writes, b10, stale, fresh)))
+    assert both.to_arrow().to_pylist() == [{"id": "k", "ts": 20, "v": "stale", "w": 7}]
+
+
+def test_a_partial_row_of_a_new_key_has_the_partition_of_its_folder() -> None:
+    settings, columns = Settings(partitioned=True, buckets=1), ("id", "part", "ts", "v", "w")
+    block = Block("avro", (Put("k", {"id": "k", "ts": 1, "v": "x"}),), ("id", "ts", "v"), partial=True)
+    first, second = Instant(1, "deltacommit", 2, columns), Instant(10, "deltacommit", 12, columns)
+    table = open_table(build_table(History(settings, [first, second], [Log(("p0", G[1]), 10, (block,))])))
+    assert table.to_arrow(columns=["id", "part", "v"]).to_pylist() == [{"id": "k", "part": "p0", "v": "x"}]
+    assert table.count(where="part = 'p0'") == 1
+
+
+# --- log compaction --------------------------------------------------------------------------------------------------
+
+
+def test_a_log_compacted_block_stands_at_the_newest_instant_it_names_and_only_once_it_is_committed() -> None:
+    """Writer 25 is not named; it began after 20 and before the log compaction, so it wins the tie over both."""
+    l10, l20, l25 = log(10, put("k", "ten")), log(20, put("k", "twenty"), put("q", "q")), log(25, put("k", "between"))
+    merged = Block("parquet", (put("k", "twenty"), put("q", "q")), COLUMNS, compacted=(10, 20))
+    service = Instant(40, "logcompaction", 45, inputs=(l10, l20))
+    made = history(write(1, 2), write(10, 12), write(20, 22), write(25, 50), service, l10, l20, l25, Log(G, 40, (merged,)))
+    answers = {12: {"k": "ten"}, 22: {"k": "twenty", "q": "q"}, 45: {"k": "twenty", "q": "q"}, 50: {"k": "between", "q": "q"}}
+    for moment, answer in answers.items():
+        assert shown(open_table(build_table(made)), as_of=moment) == answer, moment
+        assert shown(open_table(build_table(made, now=moment))) == answer, moment
+    service.completion = None
+    assert shown(open_table(build_table(made))) == {"k": "between", "q": "q"}
+
+
+def test_a_row_that_a_log_compaction_dropped_does_not_come_back_from_the_blocks_it_replaced() -> None:
+    l10, l20 = log(10, put("k", "row")), log(20, Gone("k", (1,)))
+    gone = Block("delete", (Gone("k", (1,)),), compacted=(10, 20))
+    service = Instant(40, "logcompaction", 45, inputs=(l10, l20))
+    made = history(write(1, 2), write(10, 12), write(20, 22), service, l10, l20, Log(G, 40, (gone,)))
+    again = log(50, put("k", "again", ts=1))
+    assert shown(open_table(build_table(made))) == {}
+    later = History(made.settings, [*made.instants, write(50, 55)], [*made.logs, again])
+    assert shown(open_table(build_table(later))) == {"k": "again"}
+
+
+# --- timelines as they are met ---------------------------------------------------------------------------------------
+
+
+def test_a_savepoint_shares_the_start_of_its_commit_and_does_not_take_its_place() -> None:
+    storage = build_table(DEMO)
+    data = format_savepoint_metadata(SavepointMetadata({}, "someone", "", 0))
+    storage.create(f"{TIMELINE}/{t(30)}.savepoint.inflight", b"")
+    storage.create(f"{TIMELINE}/{t(30)}_{t(97)}.savepoint", data)
+    assert shown(open_table(storage)) == DEMO_ANSWERS[95]
+    assert shown(open_table(storage), as_of=55) == DEMO_ANSWERS[55]
+
+
+def test_a_completed_file_that_stays_empty_is_a_commit_without_metadata_and_its_rows_count() -> None:
+    storage = build_table(DEMO)
+    storage.replace(timeline_path(DEMO.instant(35), State.COMPLETED), b"")
+    assert shown(open_table(storage)) == DEMO_ANSWERS[95]
+
+
+def test_the_schema_is_that_of_the_completed_write_with_the_greatest_start() -> None:
+    wide = Instant(10, "deltacommit", 50, (*COLUMNS, "extra"))
+    file = Log(G, 10, (Block("avro", (Put("a", row("a", "v") | {"extra": "x"}),), (*COLUMNS, "extra")),))
+    made = history(write(1, 2), wide, write(20, 30), file, log(20, put("b", "v")))
+    table = open_table(build_table(made))
+    assert table.schema.names == [*COLUMNS]
+    made.instants.append(Instant(60, "deltacommit", 61, (*COLUMNS, "extra")))
+    again = open_table(build_table(made))
+    assert again.schema.names == [*COLUMNS, "extra"]
+    assert sorted(again.to_arrow().column("extra").to_pylist(), key=str) == [None, "x"]
+
+
+def test_a_log_that_a_savepoint_did_not_keep_is_missed_although_it_is_archived_and_began_before_its_base() -> None:
+    """The savepoint kept the base file, the clean took the late log, the archiver its completion time."""
+    b10, late = base(10, (10, row("a", "base"))), log(5, put("a", "late", ts=2))
+    b30 = base(30, (5, row("a", "late", ts=2)))
+    clean = Instant(40, "clean", 45, removed=(late,))
+    made = history(
+        write(1, 2), write(5, 25), write(10, 20), compaction(30, 35, b10, late), clean, write(50, 55), write(60, 65), b10, b30, late
+    )
+    for archived in (0, 3, 5):
+        table = open_table(build_table(made, archived=archived))
+        assert shown(table) == {"a": "late"}, archived
+        assert shown(table, as_of=20) == {"a": "base"}, archived
+        with pytest.raises(lb.SnapshotExpired):
+            shown(table, as_of=25)
 
 
 # --- F20, F25 --------------------------------------------------------------------------------------------------------

@@ -4,30 +4,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from lakebraid import limits
 from lakebraid.api.changes import Changes
 from lakebraid.api.planning import Mode, Source, Where
 from lakebraid.api.snapshot import Snapshot
 from lakebraid.clock import Clock, SystemClock
-from lakebraid.errors import InvalidArgument
+from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.format.times import parse_user_time
 from lakebraid.model.config import TableConfig
 from lakebraid.storage import Storage, open_storage
 from lakebraid.table.listing import TimelineListing, load_listing
-from lakebraid.table.loading import load_config, load_table
+from lakebraid.table.loading import load_config, pause
 from lakebraid.table.show import printable
-from lakebraid.table.view import build_view, load_view
+from lakebraid.table.view import load_view, load_views
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T")
 Time = str | int | float | datetime
 """A moment: an instant's 17 digits, a timezone-aware datetime, RFC 3339 text with an offset, epoch seconds or millis."""
 
@@ -102,7 +104,7 @@ class Table:
         `where` is SQL text (`"id = 'k7' and ts > 5"`) or pyarrow-style tuples. Both arguments prune what is read.
         `meta_columns` adds Hudi's five columns, where the table has them.
         """
-        return self.snapshot(as_of).to_arrow(columns, where, mode=mode, meta_columns=meta_columns)
+        return self._read(as_of, lambda s: s.to_arrow(columns, where, mode=mode, meta_columns=meta_columns))
 
     def to_pandas(
         self,
@@ -114,7 +116,7 @@ class Table:
         meta_columns: bool = False,
     ) -> pd.DataFrame:
         """As `to_arrow`, as a pandas data frame."""
-        return self.snapshot(as_of).to_pandas(columns, where, mode=mode, meta_columns=meta_columns)
+        return self._read(as_of, lambda s: s.to_pandas(columns, where, mode=mode, meta_columns=meta_columns))
 
     def to_spark(
         self,
@@ -135,26 +137,34 @@ class Table:
 
     def count(self, where: Where | None = None, as_of: Time | None = None) -> int:
         """The number of rows, without Spark."""
-        return self.snapshot(as_of).count(where)
+        return self._read(as_of, lambda s: s.count(where))
 
     def changes(self, after: Time | None = None, until: Time | None = None, *, images: bool = False) -> Changes:
         """What changed in (after, until] by completion time; None means from the beginning, and until now.
 
         Start again from `.next_position`: a writer that started early and finished late is delivered exactly once.
         """
-        loaded = load_table(self._storage, self._config, self._clock)
         start, end = self._time("after", after), self._time("until", until)
         if start is not None and end is not None and start > end:
             raise InvalidArgument(f"changes(after={start}, until={end}) is empty: `until` lies before `after`.")
-        newer = build_view(self._storage, self._config, self._clock, loaded, end)
-        older = None
-        if start is not None:
-            older = build_view(self._storage, self._config, self._clock, loaded, start)
-        return Changes(self._storage, self._source, older, newer, images=images)
+        times = (end,) if start is None else (end, start)
+        newer, *older = load_views(self._storage, self._config, self._clock, times)
+        return Changes(self._storage, self._source, older[0] if older else None, newer, images=images)
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:
         """All instants with their times, action, state, rows and files; prints well, and shows itself in a notebook."""
         return load_listing(self._storage, self._config, self._clock, archived=archived)
+
+    def _read(self, as_of: Time | None, read: Callable[[Snapshot], T]) -> T:
+        """What `read` gives for a snapshot; a new one, if a clean or rollback takes files away under our hands."""
+        for attempt in range(limits.READ_ATTEMPTS_MAX - 1):
+            try:
+                return read(self.snapshot(as_of))
+            except SnapshotExpired as error:
+                if "file" not in error.facts:
+                    raise
+                pause(self._clock, attempt)
+        return read(self.snapshot(as_of))
 
     def _time(self, name: str, value: Time | None) -> str | None:
         if value is None:

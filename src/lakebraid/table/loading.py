@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import CorruptFile, InvalidArgument, NotATable, ObjectNotFound, StorageError, UnsupportedTable
+from lakebraid.errors import CorruptFile, NotATable, ObjectNotFound, StorageError
 from lakebraid.format.commit import CommitMetadata, parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
 from lakebraid.format.properties import choose_properties
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import TableConfig, parse_config
-from lakebraid.model.instant import Instant
+from lakebraid.model.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo, Storage
@@ -85,26 +85,46 @@ def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
     return _timeline(_timeline_files(storage, config), config)
 
 
-def load_table(storage: Storage, config: TableConfig, clock: Clock, prefixes: Iterable[str] = ("",)) -> Loaded:
-    """Timeline and files of one moment; only partitions below one of the prefixes are listed."""
+def load_table(storage: Storage, config: TableConfig, clock: Clock) -> Loaded:
+    """Timeline and files of one moment."""
     for attempt in range(limits.READ_ATTEMPTS_MAX):
         before = _timeline_files(storage, config)
-        files, partitions = _list_files(storage, list(prefixes))
-        first = _timeline(before, config)
-        archived = _archived(storage, config, first, files)
+        files, partitions = _list_files(storage)
         after = _timeline_files(storage, config)
-        if _removals(after, config) == _removals(before, config):
-            # The first listing may show c2 and not c1 < c2 (its pages are of different moments); the second has c1.
-            both = {f.name: f for f in (*before, *after)}
-            # A late finisher may be archived and yet have completed after everything active.
-            newest = max((i.completion_time or "" for i in (*first.completed, *archived)), default="0")
-            return Loaded(_timeline(both.values(), config, archived).as_of(newest), files, partitions)
-        clock.sleep(min(0.05 * 2**attempt, 2.0) * (0.5 + clock.random()))
+        timeline = _settled(storage, config, before, after, files)
+        if timeline is not None:
+            return Loaded(timeline, files, partitions)
+        pause(clock, attempt)
     raise StorageError(
         f"{storage.url} was cleaned or rolled back during each of {limits.READ_ATTEMPTS_MAX} attempts to list it. "
         "Nothing was read or changed. Try again; if this persists, a maintenance job runs in a loop.",
         path=storage.url,
     )
+
+
+def pause(clock: Clock, attempt: int) -> None:
+    """Waits a little, longer each time, before something is looked at again."""
+    clock.sleep(min(0.05 * 2**attempt, 2.0) * (0.5 + clock.random()))
+
+
+def _settled(
+    storage: Storage, config: TableConfig, before: list[ObjectInfo], after: list[ObjectInfo], files: Iterable[DataFile]
+) -> Timeline | None:
+    """The timeline that the files were listed under, or None if something may have removed some of them meanwhile."""
+    first, second = _timeline(before, config), _timeline(after, config)
+    if _removals(first) != _removals(second):
+        return None
+    # The first listing may show c2 and not c1 < c2, since its parts are of different moments; the second has c1.
+    both = _timeline({f.name: f for f in (*before, *after)}.values(), config)
+    gone = {i.request_time for i in first} - {i.request_time for i in second}
+    archived = _archived(storage, config, both, files, gone)
+    found = {i.request_time for i in archived}
+    if any(i.is_write and i.request_time in gone - found for i in first.completed):
+        return None  # neither active nor archived: it was rolled back, and some of its files may be gone
+    # What was archived before our first look had completed before it, perhaps after everything active.
+    old = [i for i in archived if first.write(i.request_time) is None]
+    newest = max((i.completion_time or "" for i in (*first.completed, *old)), default="0")
+    return Timeline(tuple(i for i in both if i.request_time not in found), tuple(sorted(archived)), newest)
 
 
 def _timeline_files(storage: Storage, config: TableConfig) -> list[ObjectInfo]:
@@ -118,38 +138,39 @@ def _timeline_files(storage: Storage, config: TableConfig) -> list[ObjectInfo]:
     return files
 
 
-def _timeline(files: Iterable[ObjectInfo], config: TableConfig, archived: Iterable[Instant] = ()) -> Timeline:
+def _timeline(files: Iterable[ObjectInfo], config: TableConfig) -> Timeline:
     names = {}
     for file in files:
         name = file.name.rpartition("/")[2]
         names[name] = format_instant_time(file.modified_ms, config.zone)
     times = None if config.layout == 1 else names
     # Layout 1 has no completion times; instants never overlap there, so their order of start serves.
-    return build_timeline(names, layout=config.layout, completion_times=times, archived=archived)
+    return build_timeline(names, layout=config.layout, completion_times=times)
 
 
-def _removals(files: Iterable[ObjectInfo], config: TableConfig) -> set[tuple[str, str, str]]:
+def _removals(timeline: Timeline) -> set[tuple[str, str, str]]:
     """Cleans, rollbacks and restores with their states: whatever may have deleted data files meanwhile."""
-    timeline = _timeline(files, config)
     return {(i.request_time, i.action, i.state) for i in timeline if i.action in _REMOVERS}
 
 
-def _archived(storage: Storage, config: TableConfig, timeline: Timeline, files: Iterable[DataFile]) -> list[Instant]:
-    """Archived instants that wrote files still lying here (slicing needs their completion times) or replaced some."""
-    known = {i.request_time for i in timeline}
-    starts = {f.parsed.request_time for f in files} - known
-    wanted = {s for s in starts if timeline.is_archived_start(s)}
-    if not wanted or config.layout == 1:
+def _archived(
+    storage: Storage, config: TableConfig, timeline: Timeline, files: Iterable[DataFile], gone: set[str]
+) -> list[Instant]:
+    """Archived writes that we need: of files still lying here, of instants that vanished, and replacements."""
+    if config.layout == 1:
         return []
-    found = load_history(storage, config, min(wanted))
-    return [a.instant for a in found if a.instant.request_time in wanted or a.instant.action == "replacecommit"]
+    wanted = {f.parsed.request_time for f in files} - {i.request_time for i in timeline} | gone
+    if not wanted:
+        return []
+    found = [a.instant for a in load_history(storage, config, min(wanted), actions=WRITE_ACTIONS)]
+    return [i for i in found if i.request_time in wanted or i.action == "replacecommit"]
 
 
-def _list_files(storage: Storage, prefixes: list[str]) -> tuple[tuple[DataFile, ...], tuple[str, ...]]:
+def _list_files(storage: Storage) -> tuple[tuple[DataFile, ...], tuple[str, ...]]:
     """All base and log files in partition folders (those that carry Hudi's partition file), recursively."""
     marked: set[str] = set()
     found: dict[str, list[ObjectInfo]] = {}
-    for info in _objects(storage, prefixes):
+    for info in _objects(storage):
         folder, _, name = info.name.rpartition("/")
         if name.startswith(PARTITION_MARK):
             marked.add(folder)
@@ -164,27 +185,12 @@ def _list_files(storage: Storage, prefixes: list[str]) -> tuple[tuple[DataFile, 
     return tuple(files), tuple(sorted(marked))
 
 
-def _objects(storage: Storage, prefixes: list[str]) -> Iterable[ObjectInfo]:
-    for prefix in prefixes:
-        if prefix:
-            yield from _below(storage, prefix)
-            continue
-        files, folders = storage.list_folder("")
-        yield from files
-        for folder in folders:
-            if folder != ".hoodie":
-                yield from _below(storage, folder)
-
-
-def _below(storage: Storage, folder: str) -> list[ObjectInfo]:
-    try:
-        return storage.list(folder)
-    except InvalidArgument as error:
-        raise UnsupportedTable(
-            f"{storage.url} has a folder whose name cannot be used. {error.message} Rename the folder, or move it out of "
-            "the table.",
-            path=storage.url,
-        ) from None
+def _objects(storage: Storage) -> Iterable[ObjectInfo]:
+    files, folders = storage.list_folder("")
+    yield from files
+    for folder in folders:
+        if folder != ".hoodie":
+            yield from storage.list(folder)
 
 
 def load_commit(storage: Storage, config: TableConfig, instant: Instant, clock: Clock) -> CommitMetadata:

@@ -4,25 +4,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import CorruptFile
-from lakebraid.format.commit import parse_commit
+from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.names import BaseFileName, State
 from lakebraid.format.plans import parse_compaction_plan
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import WRITE_ACTIONS
+from lakebraid.model.instant import Instant
 from lakebraid.model.slicing import BaseFile, FileGroup, FileSlice, GroupId, LogFile, build_groups
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
-from lakebraid.table.history import load_history
 from lakebraid.table.horizon import check_retained
-from lakebraid.table.loading import DataFile, Loaded, load_commit, load_table
+from lakebraid.table.loading import DataFile, Loaded, load_commit, load_table, pause
 from lakebraid.table.replaced import load_replaced
 from lakebraid.table.schema import load_schema
 
@@ -53,11 +51,23 @@ class View:
 
 def load_view(storage: Storage, config: TableConfig, clock: Clock, as_of: str | None = None) -> View:
     """The table as of a completion time, or now. SnapshotExpired if files of that time were cleaned away."""
-    return build_view(storage, config, clock, load_table(storage, config, clock), as_of)
+    return load_views(storage, config, clock, (as_of,))[0]
 
 
-def build_view(storage: Storage, config: TableConfig, clock: Clock, loaded: Loaded, as_of: str | None) -> View:
-    """The same out of what was loaded; several views may share one loading."""
+def load_views(storage: Storage, config: TableConfig, clock: Clock, times: Sequence[str | None]) -> list[View]:
+    """Views of several moments out of one loading. What vanishes under our hands makes us start again."""
+    for attempt in range(limits.READ_ATTEMPTS_MAX):
+        try:
+            loaded = load_table(storage, config, clock)
+            return [_build_view(storage, config, clock, loaded, time) for time in times]
+        except ObjectNotFound:
+            if attempt + 1 == limits.READ_ATTEMPTS_MAX:
+                raise
+            pause(clock, attempt)
+    raise InvalidArgument("limits.READ_ATTEMPTS_MAX must be positive.")
+
+
+def _build_view(storage: Storage, config: TableConfig, clock: Clock, loaded: Loaded, as_of: str | None) -> View:
     newest = loaded.timeline.until or "0"
     time = newest if as_of is None else min(as_of, newest)
     timeline = loaded.timeline.as_of(time)
@@ -115,13 +125,7 @@ def _named(storage: Storage, config: TableConfig, clock: Clock, twins: list[Base
     if len(twins) == 1:
         return twins[0]
     start = twins[0].request_time
-    instant = timeline.write(start)
-    if instant is not None and instant in timeline.active:
-        metadata = load_commit(storage, config, instant, clock)
-    else:
-        rows = load_history(storage, config, start, actions=WRITE_ACTIONS, with_metadata=True)
-        data = next((row.metadata for row in rows if row.instant.request_time == start), None)
-        metadata = parse_commit(data or b"", f"archived {start}")
+    metadata = load_commit(storage, config, timeline.write(start) or Instant(start, "commit", State.COMPLETED), clock)
     named = [t for t in twins if t.name in {*metadata.file_paths}]
     return named[0] if named else max(twins, key=lambda t: _numbers(t.parsed.write_token))
 

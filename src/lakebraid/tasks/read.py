@@ -18,6 +18,7 @@ from lakebraid.model.predicate import Predicate, columns_of
 from lakebraid.model.predicate_arrow import ColumnStats, may_match, to_arrow
 from lakebraid.model.predicate_tree import column_path
 from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.files import open_base
 from lakebraid.tasks.merge import merge
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.versions import load_versions, row_keys
@@ -111,7 +112,7 @@ def _are(rows: pa.Table, rules: MergeRules, keys: pa.Array) -> pa.BooleanArray:
 
 
 def _source(storage: Storage, name: str, size: int) -> Any:
-    source = storage.open_input(name)
+    source = open_base(storage, name)
     if isinstance(source, pa.PythonFile) and size <= limits.PARQUET_WHOLE_BYTES_MAX:
         return pa.BufferReader(storage.read(name, size))
     return source
@@ -119,7 +120,7 @@ def _source(storage: Storage, name: str, size: int) -> Any:
 
 def open_parquet(storage: Storage, name: str, size: int) -> pq.ParquetFile:
     """A base file, its footer held against the limits before any page is decoded."""
-    return open_parquet_file(storage.open_input(name), size, name)
+    return open_parquet_file(open_base(storage, name), size, name)
 
 
 def _about_keys(plan: ReadPlan) -> Predicate | None:

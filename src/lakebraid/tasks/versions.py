@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid import limits
 from lakebraid.errors import CorruptFile, UnsupportedTable
 from lakebraid.format.avro_rows import parse_avro_block
 from lakebraid.format.damage import damaged
@@ -26,6 +25,7 @@ from lakebraid.model.log_order import BlockOrigin, Placed, place_blocks, place_b
 from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
 from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.files import read_log
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _RECORD_KEY = "_hoodie_record_key"
@@ -143,7 +143,7 @@ def _only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
 def _blocks(storage: Storage, task: SliceTask) -> list[tuple[LogBlock, str]]:
     blocks = []
     for name in task.log_names:
-        data = storage.read(name, limits.LOG_FILE_BYTES_MAX)
+        data = read_log(storage, name)
         blocks += [(block, name) for block in read_blocks(data, name).blocks]
     return blocks
 

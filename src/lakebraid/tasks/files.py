@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening the files of a snapshot, which somebody may have removed since it was taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebraid import limits
+from lakebraid.errors import ObjectNotFound, SnapshotExpired
+from lakebraid.storage.protocol import Storage
+
+
+def read_log(storage: Storage, name: str) -> bytes:
+    """A whole log file."""
+    try:
+        return storage.read(name, limits.LOG_FILE_BYTES_MAX)
+    except ObjectNotFound as error:
+        raise _vanished(storage, name) from error
+
+
+def open_base(storage: Storage, name: str) -> Any:
+    """A base file, for reading parts of it."""
+    try:
+        return storage.open_input(name)
+    except ObjectNotFound as error:
+        raise _vanished(storage, name) from error
+
+
+def _vanished(storage: Storage, name: str) -> SnapshotExpired:
+    return SnapshotExpired(
+        f"{storage.url}/{name} was removed while this version of the table was being read, by a clean or a rollback. "
+        "The table itself is safe. Read it again: a new snapshot does not need the file.",
+        path=storage.url,
+        file=name,
+    )
