@@ -137,7 +137,7 @@ PREDICATE_TERMS_MAX: Final = 500
 KEY_COMBINATIONS_MAX: Final = 1000
 """Keys that a `where` may pin before looking each of them up costs more than scanning."""
 
-LOG_BLOCKS_MAX: Final = 1_000_000
+LOG_BLOCKS_MAX: Final = 200_000
 """Blocks and damaged fragments of one log file; Hudi writes one to three. Keeps a file of nothing but magics cheap."""
 
 AVRO_RECORD_BYTES_MAX: Final = 256 * MIB

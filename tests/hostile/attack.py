@@ -88,6 +88,11 @@ class Target:
             path.write_bytes(self.storage.read(info.name, info.size))
         return folder
 
+    def live(self) -> list[str]:
+        """The base and log files that a snapshot reads."""
+        slices = lb.Table.open(self.url).snapshot().slices
+        return sorted(f.name for s in slices for f in (*([s.base] if s.base else ()), *s.logs))
+
     def named(self, pattern: str) -> list[str]:
         return sorted(n for n in self.files if re.search(pattern, n))
 
@@ -110,11 +115,11 @@ def look_at_everything(url: Any) -> int:
     shown += [repr(snapshot), snapshot._repr_html_()]
     for text in shown:
         assert not _STEERING.search(text), f"steers the terminal: {text!r}"
-    rows = snapshot.to_arrow().num_rows
-    assert snapshot.count() == rows
-    changes = table.changes()
-    assert changes.to_arrow().num_rows == rows
-    return rows
+    rows = snapshot.to_arrow()
+    rows.validate(full=True)
+    snapshot.count()
+    table.changes().to_arrow().validate(full=True)
+    return int(rows.num_rows)
 
 
 def refusal(

@@ -96,6 +96,7 @@ def _pinned_keys(where: Predicate, rules: MergeRules, config: TableConfig, schem
 
 def slice_task(file_slice: FileSlice, config: TableConfig, visible: Visibility) -> SliceTask:
     base = file_slice.base
+    constants, fillings = _folder_values(file_slice.group.partition, config)
     return SliceTask(
         partition=file_slice.group.partition,
         base_name=base.name if base else None,
@@ -106,20 +107,25 @@ def slice_task(file_slice: FileSlice, config: TableConfig, visible: Visibility) 
         visible=visible,
         size=file_slice.size,
         bucket=bucket_of_file_id(file_slice.group.file_id),
-        constants=_constants(file_slice.group.partition, config),
+        constants=constants,
+        fillings=fillings,
     )
 
 
-def _constants(partition: str, config: TableConfig) -> tuple[tuple[str, str | None], ...]:
-    """Partition columns whose value is the folder's, not the file's: dropped ones, and what the default folder means.
+def _folder_values(
+    partition: str, config: TableConfig
+) -> tuple[tuple[tuple[str, str | None], ...], tuple[tuple[str, str], ...]]:
+    """Partition columns whose value is the folder's, and those it could fill in.
 
-    An empty text lies in the default folder too, and every reader of the folder takes it for NULL; so do we.
+    The first are dropped columns, and what the default folder means: an empty text lies there too, and every reader of
+    the folder takes it for NULL; so do we.
     """
     values = partition_values(partition, config.partition_fields, config.hive_style, config.url_encode)
     if values is None or not config.has_text_partitions:
-        return ()
-    pairs = zip(config.partition_fields, values, strict=True)
-    return tuple((f, v) for f, v in pairs if v is None or config.drop_partition_columns)
+        return (), ()
+    pairs = list(zip(config.partition_fields, values, strict=True))
+    constants = tuple((f, v) for f, v in pairs if v is None or config.drop_partition_columns)
+    return constants, tuple((f, v) for f, v in pairs if v is not None and not config.drop_partition_columns)
 
 
 def _columns(

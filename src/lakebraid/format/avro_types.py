@@ -173,7 +173,7 @@ class _Resolver:
 
     def resolve(self, schema: Any, namespace: str, depth: int) -> AvroType:
         self._count += 1
-        if self._count > limits.SCHEMA_FIELDS_MAX:
+        if self._count > 3 * limits.SCHEMA_FIELDS_MAX:  # a field that may be null is three types: a union of two
             raise _Problem(f"it has more than {limits.SCHEMA_FIELDS_MAX:,} fields, references written out")
         if depth > limits.SCHEMA_DEPTH_MAX:
             raise _too_deep()

@@ -4,6 +4,8 @@
 A footer can lie about its pages, and a page of a few bytes can stand for gigabytes: a dictionary with one huge text that
 every row repeats, or zeros that compress ten thousand times. Arrow takes all that as it comes. So the headers of the
 pages are read here first: by them Arrow takes its memory, so no lie in them is of use.
+
+Never ask a chunk for its `compression`: pyarrow ends the process if that is a number it does not know.
 """
 
 from __future__ import annotations
@@ -22,8 +24,6 @@ from lakebraid.format.thrift import parse_struct
 
 _HEADER_BYTES: Final = 128  # of an ordinary page header; longer ones are read again
 _HEADER_BYTES_MAX: Final = 16 * limits.MIB
-_EXPANSIONS: Final = {"UNCOMPRESSED": 1, "SNAPPY": 32, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1040}
-"""How far the compressions can go at most; of the others that is not known."""
 _TEXTS: Final = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _DICTIONARY_PAGE: Final = 2
 _DICTIONARIES: Final = (2, 8)
@@ -57,7 +57,7 @@ def batch_rows(
     for number in groups:
         group = metadata.row_group(number)
         found = [(index, group.column(index)) for index in range(group.num_columns)]
-        chunks = {i: chunk for i, chunk in found if _is_among(chunk.path_in_schema, columns) and _may_explode(chunk)}
+        chunks = {i: chunk for i, chunk in found if _is_among(chunk.path_in_schema, columns)}
         pages = {i: _checked_pages(source, chunk, size, f"{where}, column {i:,}") for i, chunk in chunks.items()}
         if sum(max((p.plain for p in found), default=0) for found in pages.values()) > unfolded_bytes_max(size):
             raise damaged(where, f"the pages of its row group {number:,} take too much memory together")
@@ -81,13 +81,6 @@ def text_bytes_max(size: int) -> int:
 
 def _is_among(path: str, columns: Collection[str]) -> bool:
     return path in columns or any(path[:dot] in columns for dot, mark in enumerate(path) if mark == ".")
-
-
-def _may_explode(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Texts can be repeated by a dictionary; everything else only grows by its compression."""
-    factor = _EXPANSIONS.get(chunk.compression)
-    is_harmless = factor is not None and chunk.total_compressed_size * factor <= limits.PARQUET_PAGE_BYTES_FREE
-    return chunk.physical_type in _TEXTS or not is_harmless
 
 
 def _checked_pages(source: Any, chunk: pq.ColumnChunkMetaData, size: int, where: str) -> list[_Page]:

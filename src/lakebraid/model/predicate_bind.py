@@ -215,7 +215,7 @@ def _field(name: str, fields: list[pa.Field], column: str) -> pa.Field:
     if len(same) == 1:
         return same[0]
     if same:
-        trouble = f"could be any of {', '.join(field.name for field in same)}; write its exact case"
+        trouble = f"could be any of {', '.join(field.name for field in same)}; write its exact case."
     else:
         names = [field.name for field in fields]
         near = difflib.get_close_matches(name[:100], names[:NAMES_SHOWN_MAX], n=3, cutoff=0.5)

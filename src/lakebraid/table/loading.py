@@ -198,8 +198,21 @@ def load_commit(storage: Storage, config: TableConfig, instant: Instant, clock: 
     name = f"{config.timeline_folder}/{instant.file_name(State.COMPLETED, config.layout)}"
     data = b""
     for attempt in range(limits.EMPTY_COMPLETED_RETRIES):
-        data = storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
-        if data or clock.now_ms() - storage.info(name).modified_ms > limits.EMPTY_COMPLETED_MS_MAX:
+        try:
+            data = storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
+            is_old = not data and clock.now_ms() - storage.info(name).modified_ms > limits.EMPTY_COMPLETED_MS_MAX
+        except ObjectNotFound:
+            return _load_archived_commit(storage, config, instant)
+        if data or is_old:
             break
         clock.sleep(0.05 * 2**attempt)
     return parse_commit(data, f"{storage.url}/{name}")
+
+
+def _load_archived_commit(storage: Storage, config: TableConfig, instant: Instant) -> CommitMetadata:
+    """The same out of the history, where the archiver may just have put it; ObjectNotFound if it is not there either."""
+    start = instant.request_time
+    for row in load_history(storage, config, start, actions=WRITE_ACTIONS, with_metadata=True):
+        if row.instant.request_time == start:
+            return parse_commit(row.metadata or b"", f"archived {start} of {storage.url}")
+    raise ObjectNotFound(f"The write {start} of {storage.url} vanished: it was rolled back.", path=storage.url)

@@ -169,4 +169,20 @@ def _with_constants(rows: pa.Table, task: SliceTask) -> pa.Table:
             field = rows.schema.field(at)
             value = widen(pa.array([text], pa.string()), field.type, f"the partition {task.partition}")[0]
             rows = rows.set_column(at, field, pa.repeat(value, rows.num_rows))
+    for name, text in task.fillings:
+        at = rows.schema.get_field_index(name)
+        if at >= 0 and rows.column(at).null_count:
+            field = rows.schema.field(at)
+            rows = rows.set_column(at, field, _filled(rows.column(at), text))
     return rows
+
+
+def _filled(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:
+    """The column with the folder's value for nulls, where the text stands for a value beyond doubt."""
+    kind = column.type
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)):
+        return column
+    try:
+        return pc.fill_null(column, pa.array([text]).cast(kind)[0])
+    except pa.ArrowInvalid:
+        return column

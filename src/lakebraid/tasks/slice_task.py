@@ -74,7 +74,9 @@ class SliceTask:
     bucket: int | None = None
     """The number of its bucket, if its file id begins with one."""
     constants: tuple[tuple[str, str | None], ...] = ()
-    """Partition columns that the files lack (hoodie.datasource.write.drop.partition.columns), as text."""
+    """Partition columns whose value is the folder's and not the file's, as text."""
+    fillings: tuple[tuple[str, str], ...] = ()
+    """Partition columns that a partial row of a new key may lack: the folder knows them, as text."""
 
     @property
     def has_late_log(self) -> bool:
