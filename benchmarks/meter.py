@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -19,7 +20,7 @@ class Meter:
     Wall seconds mean little on a busy machine. CPU seconds come in steps of a hundredth.
     """
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> Self:
         self.cpu = self.wall = 0.0
         self.parts: dict[str, float] = {}
         self._before, self._began = cpu_by_kind(), time.perf_counter()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 import lakebraid as lb
@@ -165,7 +166,7 @@ def _measured(
 
 
 def _answers(rows: pa.Table, key: str) -> dict[str, Any]:
-    point = [row for row in rows.filter(pa.compute.equal(rows["id"], key)).to_pylist()]
+    point = rows.filter(pc.equal(rows["id"], key)).to_pylist()
     return {"agg": floors.arrow_aggregate(rows), "count": len(rows), "point": point, "scan": len(rows)}
 
 
@@ -202,7 +203,10 @@ def report(samples: list[Sample], facts: Mapping[str, str]) -> str:
     """A Markdown table for each place: least and middle CPU seconds, and the least as a multiple of the floor's least."""
     lines = [", ".join(f"{name} {value}" for name, value in facts.items())]
     for where in ("spark", "process"):
-        lines += ["", *_grid([s for s in samples if s.where == where], "On Spark" if where == "spark" else "In process")]
+        lines += [
+            "",
+            *_grid([s for s in samples if s.where == where], "On Spark" if where == "spark" else "In process"),
+        ]
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.interop.referee import Referee
 
 from benchmarks.data import Scale, Workload
 from lakebraid.format.avro_types import format_avro_schema
@@ -23,7 +24,6 @@ from lakebraid.format.parquet_rows import format_parquet_block
 from lakebraid.format.properties import PartitionMetadata, format_partition_metadata, format_properties
 from lakebraid.model.buckets import bucket_file_id, bucket_ids
 from lakebraid.model.config import META_COLUMNS
-from tests.interop.referee import Referee
 
 OUT = Path(__file__).parent / "out"
 KINDS = {"hudi": ("hudi-parquet", "hudi-avro"), "plain": ("plain",)}

@@ -14,7 +14,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lakebraid.model.buckets import bucket_file_id, bucket_of
-from tests.table_builder import ORDER_TYPES, record_key
 from tests.oracle import (
     AT,
     UNAVAILABLE,
@@ -35,6 +34,7 @@ from tests.oracle import (
     merge_files,
     versions_of,
 )
+from tests.table_builder import ORDER_TYPES, record_key
 
 KEYS = ("k0", "k1", "k2", "k3", "k4")
 TOKENS = ("0-0-0", "1-0-1", "10-0-2", "9-0-3")

@@ -231,19 +231,15 @@ def fold(old: Version | None, new: Version, settings: Settings) -> Version:
 
 
 def merged(base: Version | None, logs: list[Version], settings: Settings) -> Version | None:
-    """The visible version of a key, or a deleted one."""
-    if not (settings.fill or any(v.partial for v in logs)):
-        sequence = sorted([*([base] if base else []), *logs], key=lambda v: v.at)
-        return _folded(sequence, settings)
-    # Partial updates: the logs among themselves first, then over the base row.
+    """The visible version of a key, or a deleted one: the logs among themselves first, then over the base row.
+
+    So an unconditional delete that a later log version replaced is forgotten, and the base row meets that version.
+    """
     top = _folded(logs, settings)
     if base is None or top is None:
         return top or base
-    cut = max((v.at for v in logs if v.order is None), default=-1)
-    if base.at < cut:
-        return top
     if top.order is None:
-        return base  # an unconditional delete that is older than the base row
+        return top if base.at < top.at else base
     return fold(base, top, settings) if base.at < top.at else fold(top, base, settings)
 
 

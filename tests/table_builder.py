@@ -258,9 +258,7 @@ def _deletes(entries: Sequence[Gone], partition: str, settings: Settings) -> byt
     partitions = pa.array([partition] * len(entries), pa.string())
     width = max((len(e.order) for e in entries if e.order is not None), default=0)
     kind, value = ORDER_TYPES[settings.order_type]
-    ordering = [
-        pa.array([None if e.order is None else value(e.order[i]) for e in entries], kind) for i in range(width)
-    ]
+    ordering = [pa.array([None if e.order is None else value(e.order[i]) for e in entries], kind) for i in range(width)]
     return format_delete_block(keys, partitions, ordering or None)
 
 

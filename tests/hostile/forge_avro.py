@@ -21,7 +21,9 @@ def container(
     """A container with one block; `schema` is JSON text or what becomes it."""
     text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
     header = format_long(2) + sized(b"avro.schema") + sized(text) + sized(b"avro.codec") + sized(codec) + format_long(0)
-    return b"Obj\x01" + header + SYNC + format_long(count) + format_long(len(body) if size is None else size) + body + tail
+    return (
+        b"Obj\x01" + header + SYNC + format_long(count) + format_long(len(body) if size is None else size) + body + tail
+    )
 
 
 def split(data: bytes) -> tuple[dict[str, Any], bytes]:

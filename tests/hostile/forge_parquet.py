@@ -11,7 +11,7 @@ import pyarrow as pa
 
 INT32, INT64, INT96, BYTE_ARRAY, FIXED = 1, 2, 3, 6, 7
 PLAIN, RLE, DICTIONARY, DELTA_BYTE_ARRAY = 0, 3, 8, 7
-CODECS = {None: 0, "snappy": 1, "gzip": 2, "lzo": 3, "zstd": 6}
+CODECS = {None: 0, "snappy": 1, "gzip": 2, "lzo": 3, "zstd": 6, "unknown": 77}
 
 
 def unsigned(number: int) -> bytes:

@@ -12,9 +12,10 @@ import lakebraid as lb
 from lakebraid.errors import CorruptFile, LakebraidError
 from lakebraid.format.log_blocks import MAGIC, BlockType, HeaderKey, LogBlock, format_block, read_blocks
 from lakebraid.format.varint import format_long
-from tests.hostile.attack import Target, each, look_at_everything, refusal, refused, target
+from tests.hostile.attack import TALLY, Target, each, look_at_everything, read_rows, refusal, refused, target
 
 pytestmark = pytest.mark.hostile
+
 
 def _logs(made: Target) -> list[str]:
     return [name for name in made.live() if ".log." in name]
@@ -58,7 +59,15 @@ def test_a_log_file_of_false_frames_ends_in_rows_or_a_refusal(mor, name):
     refusal("log frame", lambda: lb.Table.open(mor.url).to_arrow(), what=name)
 
 
-def _block(header: bytes, content: bytes, *, length: int | None = None, kind: int = 3, version: int = 1, footer: bytes = bytes(4)) -> bytes:
+def _block(
+    header: bytes,
+    content: bytes,
+    *,
+    length: int | None = None,
+    kind: int = 3,
+    version: int = 1,
+    footer: bytes = bytes(4),
+) -> bytes:
     """A block whose outer frame is whole, with these insides."""
     inner = header + struct.pack(">q", len(content) if length is None else length) + content + footer
     size = 8 + len(inner) + 8
@@ -92,26 +101,38 @@ INNER = {
     "-1 records": _block(_entries(TIME, SCHEMA), struct.pack(">ii", 3, -1)),
     "a record of 2 GiB": _block(_entries(TIME, SCHEMA), struct.pack(">iii", 3, 1, 2**31 - 1) + b"\x02a"),
     "a record of -1 bytes": _block(_entries(TIME, SCHEMA), struct.pack(">iii", 3, 1, -1)),
-    "a text of an exabyte": _block(_entries(TIME, SCHEMA), struct.pack(">iii", 3, 1, 10) + format_long(2**60)[:10].ljust(10, b"\0")),
+    "a text of an exabyte": _block(
+        _entries(TIME, SCHEMA), struct.pack(">iii", 3, 1, 10) + format_long(2**60)[:10].ljust(10, b"\0")
+    ),
     "a text that is no UTF-8": _block(_entries(TIME, SCHEMA), struct.pack(">iii", 3, 1, 3) + b"\x04\xff\xfe"),
     "content version 99": _block(_entries(TIME, SCHEMA), struct.pack(">ii", 99, 0)),
     "block type 77": _block(_entries(TIME), b"", kind=77),
     "log format version 2": _block(_entries(TIME), b"", version=2),
-    "a footer of 2^31 entries": _block(_entries(TIME, SCHEMA), struct.pack(">ii", 3, 0), footer=struct.pack(">i", 2**31 - 1)),
+    "a footer of 2^31 entries": _block(
+        _entries(TIME, SCHEMA), struct.pack(">ii", 3, 0), footer=struct.pack(">i", 2**31 - 1)
+    ),
     "an HFile block": _block(_entries(TIME, SCHEMA), bytes(50), kind=4),
     "a Parquet block of garbage": _block(_entries(TIME, SCHEMA), b"PAR1" + bytes(50) + b"PAR1", kind=5),
-    "a Parquet block with a footer of 4 GiB": _block(_entries(TIME, SCHEMA), b"PAR1" + bytes(50) + b"\xff" * 4 + b"PAR1", kind=5),
+    "a Parquet block with a footer of 4 GiB": _block(
+        _entries(TIME, SCHEMA), b"PAR1" + bytes(50) + b"\xff" * 4 + b"PAR1", kind=5
+    ),
     "a delete block of nothing": _block(_entries(TIME), b"", kind=1),
     "a delete block of Java objects": _block(_entries(TIME), struct.pack(">ii", 1, 4) + bytes(4), kind=1),
     "2^60 deletes": _block(_entries(TIME), struct.pack(">ii", 3, 10) + format_long(2**60).ljust(10, b"\0"), kind=1),
     "-2^60 deletes": _block(_entries(TIME), struct.pack(">ii", 3, 11) + format_long(-(2**60)).ljust(11, b"\0"), kind=1),
-    "a deleted key of an exabyte": _block(_entries(TIME), struct.pack(">ii", 3, 13) + b"\x02\x02" + format_long(2**60).ljust(11, b"\0"), kind=1),
+    "a deleted key of an exabyte": _block(
+        _entries(TIME), struct.pack(">ii", 3, 13) + b"\x02\x02" + format_long(2**60).ljust(11, b"\0"), kind=1
+    ),
     "a delete list longer than its block": _block(_entries(TIME), struct.pack(">ii", 3, 2**31 - 1) + b"\0", kind=1),
     "a delete list of -1 bytes": _block(_entries(TIME), struct.pack(">ii", 3, -1) + b"\0", kind=1),
     "a delete with ordering values in lists of 2^40": _block(
-        _entries(TIME), struct.pack(">ii", 3, 18) + b"\x02\x02\x02a\x00\x18\x02" + format_long(2**40).ljust(11, b"\0"), kind=1
+        _entries(TIME),
+        struct.pack(">ii", 3, 18) + b"\x02\x02\x02a\x00\x18\x02" + format_long(2**40).ljust(11, b"\0"),
+        kind=1,
     ),
-    "a delete with an unknown kind of ordering value": _block(_entries(TIME), struct.pack(">ii", 3, 7) + b"\x02\x02\x02a\x00\x7e\0", kind=1),
+    "a delete with an unknown kind of ordering value": _block(
+        _entries(TIME), struct.pack(">ii", 3, 7) + b"\x02\x02\x02a\x00\x7e\0", kind=1
+    ),
 }
 
 
@@ -127,7 +148,9 @@ def test_a_block_with_a_whole_frame_and_false_insides_is_refused_or_holds_nothin
     refusal("log block", lambda: look_at_everything(mor.url), what=name)
 
 
-@pytest.mark.parametrize("table", ["v9_mor_bucket_nbcc_avro", "v9_mor_bucket_nbcc_parquet", "v9_mor_types_avro", "v6_mor_bucket"])
+@pytest.mark.parametrize(
+    "table", ["v9_mor_bucket_nbcc_avro", "v9_mor_bucket_nbcc_parquet", "v9_mor_types_avro", "v6_mor_bucket"]
+)
 def test_every_seventh_byte_flipped_in_real_logs_ends_in_rows_or_a_refusal(table):
     made = target(table)
     name = _log(made)
@@ -135,9 +158,25 @@ def test_every_seventh_byte_flipped_in_real_logs_ends_in_rows_or_a_refusal(table
     flipped = [
         data[:at] + bytes((data[at] ^ (1 << random.randrange(8)),)) + data[at + 1 :] for at in range(0, len(data), 7)
     ]
-    outcomes = each("log flipped", made, name, flipped[:: max(1, len(flipped) // 400)])
+    outcomes = each("log flipped", made, name, flipped[:: max(1, len(flipped) // 250)], read=read_rows)
     assert outcomes["CorruptFile"]
     assert outcomes["rows"]
+
+
+@pytest.mark.parametrize("table", ["v9_mor_types_avro", "v9_mor_types_parquet", "v6_mor_bucket"])
+def test_the_blocks_of_a_log_with_any_bit_flipped_are_found_or_refused(table):
+    made = target(table)
+    name = _log(made)
+    data, random = made.files[name], Random(8)
+    for at in range(len(data)):
+        changed = data[:at] + bytes((data[at] ^ (1 << random.randrange(8)),)) + data[at + 1 :]
+        TALLY.tried["log blocks flipped"] += 1
+        try:
+            found = read_blocks(changed, name)
+        except CorruptFile:
+            TALLY.refused += 1
+        else:
+            assert sum(b.size for b in found.blocks) + sum(d.size for d in found.damaged) == len(data)
 
 
 @pytest.mark.parametrize("table", ["v9_mor_bucket_nbcc_avro", "v9_mor_bucket_nbcc_parquet"])
@@ -145,7 +184,8 @@ def test_a_log_cut_anywhere_gives_whole_blocks(table):
     made = target(table)
     name = _log(made)
     data = made.files[name]
-    outcomes = each("log cut", made, name, [data[:end] for end in range(0, len(data), max(1, len(data) // 150))])
+    cuts = [data[:end] for end in range(0, len(data), max(1, len(data) // 150))]
+    outcomes = each("log cut", made, name, cuts, read=read_rows)
     assert set(outcomes) == {"rows"}, outcomes
 
 

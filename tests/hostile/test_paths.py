@@ -15,7 +15,7 @@ from tests.hostile.attack import PROPERTIES, look_at_everything, refusal, refuse
 
 pytestmark = pytest.mark.hostile
 
-SECRET = "this lies outside of the table"  # noqa: S105
+SECRET = "this lies outside of the table"
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def _remove_deep(table: Path) -> None:
         if (deep / "d").exists():
             (deep / "d").rename(table / "rest")
         (table / "d").rename(table / "gone")
-        os.system(f"rm -rf '{table / 'gone'}'")  # noqa: S605
+        os.system(f"rm -rf '{table / 'gone'}'")
         if (table / "rest").exists():
             (table / "rest").rename(table / "d")
 

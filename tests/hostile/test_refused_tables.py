@@ -64,16 +64,15 @@ def test_a_feature_that_cannot_be_read_is_refused_by_its_name(cow, changes, says
 
 @pytest.mark.parametrize("key", ["hoodie__timeline__path", "hoodie__timeline__history__path"])
 @pytest.mark.parametrize(
-    "folder", ["..", "../../x", "/etc", "a/../../b", "a//b", "a\\..\\b", ".", "a\0b", "a\nb", "x/" * 100 + "y", "y" * 5000]
+    "folder",
+    ["..", "../../x", "/etc", "a/../../b", "a//b", "a\\..\\b", ".", "a\0b", "a\nb", "x/" * 100 + "y", "y" * 5000],
 )
 def test_a_timeline_folder_that_leaves_the_table_is_refused(cow, key, folder):
     _set(cow, **{key: folder})
     refused("timeline folder", (UnsupportedTable, CorruptFile), lambda: look_at_everything(cow.url))
 
 
-@pytest.mark.parametrize(
-    "count", ["0", "-5", "1e3", "9" * 30, "9" * 5000, "x", "2147483648", "٣", " 4 "]
-)
+@pytest.mark.parametrize("count", ["0", "-5", "1e3", "9" * 30, "9" * 5000, "x", "2147483648", "٣", " 4 "])
 def test_a_number_of_buckets_that_is_none_is_refused(mor, count):
     _set(mor, hoodie__bucket__index__num__buckets=count, hoodie__index__type="BUCKET")
     refused("properties setting", UnsupportedTable, lambda: look_at_everything(mor.url))
@@ -84,7 +83,9 @@ def test_a_billion_buckets_cost_nothing(mor):
     assert refusal("properties setting", lambda: look_at_everything(mor.url)) is None
 
 
-@pytest.mark.parametrize("names", ["nowhere", "id.x", "a`b", ",,,", "id,id,id", "x" * 10_000, ",".join("abcdefgh" * 500)])
+@pytest.mark.parametrize(
+    "names", ["nowhere", "id.x", "a`b", ",,,", "id,id,id", "x" * 10_000, ",".join("abcdefgh" * 500)]
+)
 @pytest.mark.parametrize(
     "key",
     [

@@ -27,7 +27,9 @@ def _commit_with(cow: Target, schema_text: str) -> None:
 @pytest.mark.parametrize("kind", ["record", "array", "map", "union"])
 @pytest.mark.parametrize("depth", [33, 40, 150])
 def test_a_table_schema_nested_too_deeply_is_refused(cow, kind, depth):
-    _commit_with(cow, json.dumps({"type": "record", "name": "t", "fields": [{"name": "a", "type": nested(depth, kind)}]}))
+    _commit_with(
+        cow, json.dumps({"type": "record", "name": "t", "fields": [{"name": "a", "type": nested(depth, kind)}]})
+    )
     refused("table schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow())
 
 
@@ -58,7 +60,11 @@ def test_a_table_schema_that_is_none_ends_in_rows_or_a_refusal(cow, text):
 
 
 def test_a_schema_that_doubles_at_every_level_is_refused(cow):
-    schema: dict = {"type": "record", "name": "r0", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]}
+    schema: dict = {
+        "type": "record",
+        "name": "r0",
+        "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}],
+    }
     fields = [{"name": "f0", "type": schema}]
     for level in range(1, 31):
         below = f"r{level - 1}"
@@ -91,7 +97,23 @@ def test_more_columns_than_the_limit_are_refused(cow):
     refused("wide schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow(), seconds_max=10)
 
 
-ODD_NAMES = ["a.b", "a`b", "a'b", 'a"b', "💥", "__proto__", "constructor", " ", "a b", "1", "select", "*", "\x1b[31m", "<b>", "$" + "{x}"]
+ODD_NAMES = [
+    "a.b",
+    "a`b",
+    "a'b",
+    'a"b',
+    "💥",
+    "__proto__",
+    "constructor",
+    " ",
+    "a b",
+    "1",
+    "select",
+    "*",
+    "\x1b[31m",
+    "<b>",
+    "$" + "{x}",
+]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -116,7 +138,9 @@ def test_names_that_differ_in_case_only_must_be_written_exactly(cow):
     assert table.to_arrow(where="ID is null").num_rows > 0
 
 
-@pytest.mark.parametrize("kind", ["bytes", "boolean", {"type": "array", "items": "int"}, {"type": "map", "values": "int"}])
+@pytest.mark.parametrize(
+    "kind", ["bytes", "boolean", {"type": "array", "items": "int"}, {"type": "map", "values": "int"}]
+)
 def test_a_schema_of_other_types_than_the_files_ends_in_rows_or_a_refusal(cow, mor, kind):
     for made in (cow, mor):
         schema = lb.Table.open(made.url).schema

@@ -100,7 +100,8 @@ FORGED = {
         {"type": "record", "name": "r", "fields": [{"name": "r", "type": "r"}]}, b"\x00"
     ),
     "a schema that contains itself in a list": container(
-        {"type": "record", "name": "r", "fields": [{"name": "r", "type": {"type": "array", "items": "r"}}]}, b"\x02" * 99
+        {"type": "record", "name": "r", "fields": [{"name": "r", "type": {"type": "array", "items": "r"}}]},
+        b"\x02" * 99,
     ),
     "2^60 numbers": container(LIST, format_long(2**60) + b"\x02\x00"),
     "-2^60 numbers": container(LIST, format_long(-(2**60)) + format_long(10) + b"\x02\x00"),
@@ -128,10 +129,16 @@ FORGED = {
     "an unknown type": container({"type": "recrod", "name": "r"}, b""),
     "fields that are none": container({"type": "record", "name": "r", "fields": [1, "x", None, {}]}, b""),
     "a fixed of an exabyte": container(
-        {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "fixed", "name": "f", "size": 2**60}}]}, b""
+        {
+            "type": "record",
+            "name": "r",
+            "fields": [{"name": "a", "type": {"type": "fixed", "name": "f", "size": 2**60}}],
+        },
+        b"",
     ),
     "10,000 fields": container(
-        {"type": "record", "name": "r", "fields": [{"name": f"f{n}", "type": "int"} for n in range(10_000)]}, b"\x02" * 10_000
+        {"type": "record", "name": "r", "fields": [{"name": f"f{n}", "type": "int"} for n in range(10_000)]},
+        b"\x02" * 10_000,
     ),
     "a header of 2^40 entries": b"Obj\x01" + format_long(2**40) + b"\x02a\x02b",
     "a header key of an exabyte": b"Obj\x01" + format_long(1) + format_long(2**60),

@@ -86,14 +86,15 @@ def test_every_timeline_file_is_read_and_written_again_reads_the_same(table):
             value = parse(data, path.name)
             assert parse(write(value), path.name) == value
             read += 1
-    assert read
+    assert read or table.name == "v9_mor_empty"
 
 
 def test_the_completed_instants_are_those_that_hudi_lists(table):
     done = [name for name, _ in timeline_files(table) if name.state is State.COMPLETED]
     if layout(table) == 1:
-        assert [name.action for name in done] == ["deltacommit"] * 4 + ["commit", "deltacommit"]
+        # Version 6 keeps no completion times; the answers name the start twice, and the oldest ones not at all.
         assert {name.completion_time for name in done} == {None}
+        assert {(name.request_time, name.action) for name in done} >= {(s, action) for s, _, action in table.completed}
     else:
         assert {(name.request_time, name.completion_time, name.action) for name in done} == set(table.completed)
 
@@ -106,7 +107,8 @@ def test_finished_writes_name_files_that_carry_their_time(table):
             for file_path in meta.file_paths:
                 parsed = parse_data_file(file_path.rpartition("/")[2])
                 assert parsed is not None
-                assert layout(table) == 1 or parsed.request_time == name.request_time
+                shares_files = layout(table) == 1 or table.name == "v9_mor_upgraded_from_6"
+                assert shares_files or parsed.request_time == name.request_time
 
 
 def test_every_data_file_is_recognised_and_no_other(table):
@@ -120,7 +122,7 @@ def test_every_data_file_is_recognised_and_no_other(table):
                 assert parsed is not None, path.name
                 assert parsed.format() == path.name
                 seen += 1
-    assert seen
+    assert seen or table.name == "v9_mor_empty"
 
 
 def test_the_properties_and_partitions_are_read_and_written_again_read_the_same(table):

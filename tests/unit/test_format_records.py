@@ -88,7 +88,7 @@ def test_the_schemas_are_those_that_hudi_puts_into_its_files(table, tmp_path: Pa
             schema = header_schema(path.read_bytes())
             assert without_decoration(schema) == without_decoration(avro_schema(schema["name"]))
             seen.add(schema["name"])
-    assert seen
+    assert seen or table in {"v9_mor_empty", "v6_mor_commit_time", "v6_mor_pending"}  # no commit, or none in Avro
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,22 @@ from tests.table_builder import (
     put_history,
     timeline_path,
 )
-from tests.unit.test_scenarios_reading import B10, B60, DEMO, DEMO_ANSWERS, G, L1, L2, base, history, log, put, row, shown, told, write
+from tests.unit.test_scenarios_reading import (
+    B10,
+    DEMO,
+    DEMO_ANSWERS,
+    L1,
+    L2,
+    G,
+    base,
+    history,
+    log,
+    put,
+    row,
+    shown,
+    told,
+    write,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -115,7 +130,9 @@ class _TornListing:
 
 
 @pytest.mark.parametrize("states", [[State.INFLIGHT], [State.REQUESTED], [State.REQUESTED, State.INFLIGHT]])
-def test_f10_a_listing_torn_by_the_archiver_does_not_turn_a_committed_write_into_a_pending_one(states: list[State]) -> None:
+def test_f10_a_listing_torn_by_the_archiver_does_not_turn_a_committed_write_into_a_pending_one(
+    states: list[State],
+) -> None:
     """Its pages are of different moments: the pending files were still there, the completed one no more."""
     for moment in (None, 55, 85):
         storage = build_table(DEMO)
@@ -157,7 +174,9 @@ def test_f10_a_history_that_is_being_rewritten_is_read_whole(happens: Step) -> N
 
 
 def test_a_late_finisher_stays_visible_when_it_is_archived() -> None:
-    made = history(write(1, 2), write(10, 90), write(20, 30), write(40, 50), log(10, put("a", "late")), log(20, put("b", "x")))
+    made = history(
+        write(1, 2), write(10, 90), write(20, 30), write(40, 50), log(10, put("a", "late")), log(20, put("b", "x"))
+    )
     for archived in range(4):
         assert shown(open_table(build_table(made, archived=archived))) == {"a": "late", "b": "x"}, archived
 
@@ -233,7 +252,10 @@ def test_a_rollback_of_a_finished_write_during_the_read_shows_all_of_it_or_nothi
     other = ("", "00000001-0000-0000-0000-000000000000-0")
     doomed = [log(30, put("a", "doomed")), log(30, put("b", "doomed"), group=other)]
     made = history(write(1, 2), write(10, 20), write(30, 40), log(10, put("a", "old")), *doomed)
-    requested, inflight = f"{TIMELINE}/20260101000000050.rollback.requested", f"{TIMELINE}/20260101000000050.rollback.inflight"
+    requested, inflight = (
+        f"{TIMELINE}/20260101000000050.rollback.requested",
+        f"{TIMELINE}/20260101000000050.rollback.inflight",
+    )
     beginning: list[Step] = [lambda s: s.replace(requested, b""), lambda s: s.replace(inflight, b"")]
     instant = made.instant(30)
     steps: list[Step] = [
@@ -264,7 +286,9 @@ def test_a_replacement_that_completes_during_the_read_shows_the_old_groups_or_th
     new = Base(NEW, 50, ((50, row("a", "overwritten")),), columns=("id", "ts", "v", "w"))
     overwrite = Instant(50, "replacecommit", 55, ("id", "ts", "v", "w"), replaces=(G,))
     made = history(write(1, 2), write(10, 20), overwrite, base(10, (10, row("a", "v")), (10, row("b", "v"))), new)
-    for when, answer in at_every_call(_before(made, 50), [step_of(made, 50, State.COMPLETED)], lambda s: shown(open_table(s))):
+    for when, answer in at_every_call(
+        _before(made, 50), [step_of(made, 50, State.COMPLETED)], lambda s: shown(open_table(s))
+    ):
         assert answer in ({"a": "v", "b": "v"}, {"a": "overwritten"}), when
 
 
@@ -291,7 +315,9 @@ def test_consecutive_changes_beside_a_writer_deliver_every_row_once() -> None:
 def test_a_new_partition_of_a_pending_writer_is_not_seen_before_it_commits() -> None:
     made = history(write(1, 2), write(10, 20), write(30), log(10, put("a", "1")))
     late = log(30, put("b", "2"), group=("elsewhere", G[1]))
-    for when, answer in at_every_call(lambda: build_table(made), [lambda s: put_file(s, late)], lambda s: shown(open_table(s))):
+    for when, answer in at_every_call(
+        lambda: build_table(made), [lambda s: put_file(s, late)], lambda s: shown(open_table(s))
+    ):
         assert answer == {"a": "1"}, when
 
 

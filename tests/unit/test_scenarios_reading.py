@@ -303,8 +303,15 @@ def test_a_log_compacted_block_stands_at_the_newest_instant_it_names_and_only_on
     l10, l20, l25 = log(10, put("k", "ten")), log(20, put("k", "twenty"), put("q", "q")), log(25, put("k", "between"))
     merged = Block("parquet", (put("k", "twenty"), put("q", "q")), COLUMNS, compacted=(10, 20))
     service = Instant(40, "logcompaction", 45, inputs=(l10, l20))
-    made = history(write(1, 2), write(10, 12), write(20, 22), write(25, 50), service, l10, l20, l25, Log(G, 40, (merged,)))
-    answers = {12: {"k": "ten"}, 22: {"k": "twenty", "q": "q"}, 45: {"k": "twenty", "q": "q"}, 50: {"k": "between", "q": "q"}}
+    made = history(
+        write(1, 2), write(10, 12), write(20, 22), write(25, 50), service, l10, l20, l25, Log(G, 40, (merged,))
+    )
+    answers = {
+        12: {"k": "ten"},
+        22: {"k": "twenty", "q": "q"},
+        45: {"k": "twenty", "q": "q"},
+        50: {"k": "between", "q": "q"},
+    }
     for moment, answer in answers.items():
         assert shown(open_table(build_table(made)), as_of=moment) == answer, moment
         assert shown(open_table(build_table(made, now=moment))) == answer, moment
@@ -359,7 +366,16 @@ def test_a_log_that_a_savepoint_did_not_keep_is_missed_although_it_is_archived_a
     b30 = base(30, (5, row("a", "late", ts=2)))
     clean = Instant(40, "clean", 45, removed=(late,))
     made = history(
-        write(1, 2), write(5, 25), write(10, 20), compaction(30, 35, b10, late), clean, write(50, 55), write(60, 65), b10, b30, late
+        write(1, 2),
+        write(5, 25),
+        write(10, 20),
+        compaction(30, 35, b10, late),
+        clean,
+        write(50, 55),
+        write(60, 65),
+        b10,
+        b30,
+        late,
     )
     for archived in (0, 3, 5):
         table = open_table(build_table(made, archived=archived))

@@ -30,6 +30,7 @@ _RFC_3339: Final = re.compile(
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECONDS_BELOW: Final = 100_000_000_000
+_NUMBER_MAX: Final = 10**18  # far beyond the year 9999; larger ones need not fit a float, nor print
 
 _ACCEPTED: Final = (
     "Give an instant's 17 digits (yyyyMMddHHmmssSSS), a datetime with a timezone, text like "
@@ -118,6 +119,8 @@ def _parse_rfc_3339(text: str) -> datetime:
 
 
 def _number_to_ms(value: Any) -> int:
+    if isinstance(value, numbers.Integral) and abs(value) > _NUMBER_MAX:
+        raise _refused("a number of too many digits", "it is outside the years 1 to 9999")
     if not math.isfinite(value):
         raise _refused(value, "it is not a finite number")
     scale = 1000 if abs(value) < _SECONDS_BELOW else 1

@@ -11,10 +11,11 @@ test   := comparison literal | [NOT] IN "(" literal, … ")" | [NOT] BETWEEN lit
 from __future__ import annotations
 
 import re
+from collections.abc import Sized
 from typing import Final, NamedTuple
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.limits import PREDICATE_BYTES_MAX, PREDICATE_DEPTH_MAX
+from lakebraid.limits import PREDICATE_BYTES_MAX, PREDICATE_DEPTH_MAX, PREDICATE_TERMS_MAX, PREDICATE_VALUES_MAX
 from lakebraid.model.predicate_literals import UNTYPED, literal_text, number, string_text, string_value, typed_value
 from lakebraid.model.predicate_tree import (
     And,
@@ -125,6 +126,7 @@ class _Parser:
         parts = [self._conjunction(depth)]
         while self._took("or"):
             parts.append(self._conjunction(depth))
+            self._check_length(parts, PREDICATE_TERMS_MAX)
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
     def trouble(self, why: str, at: int | None = None) -> InvalidArgument:
@@ -141,11 +143,17 @@ class _Parser:
         parts = [self._unary(depth)]
         while self._took("and"):
             parts.append(self._unary(depth))
+            self._check_length(parts, PREDICATE_TERMS_MAX)
         return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def _check_length(self, parts: Sized, most: int) -> None:
+        """Stops at once: what is too long in the end need not be read to the end."""
+        if len(parts) > most:
+            raise self.trouble(f"there are more than {most:,} of these; use a join instead")
 
     def _unary(self, depth: int) -> Predicate:
         negations = 0
-        while self._took("not") or self._took("!"):
+        while negations <= PREDICATE_DEPTH_MAX and (self._took("not") or self._took("!")):
             negations += 1
         if negations > PREDICATE_DEPTH_MAX or depth > PREDICATE_DEPTH_MAX:
             raise self.trouble(f"it is nested more than {PREDICATE_DEPTH_MAX} levels deep")
@@ -203,6 +211,7 @@ class _Parser:
         values = [self._literal()]
         while self._took(","):
             values.append(self._literal())
+            self._check_length(values, PREDICATE_VALUES_MAX)
         self._expect(")")
         return tuple(values)
 

@@ -105,6 +105,8 @@ def _decode(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema, k
         if keys is not None and not _may_hold(block, where, rules, schema, keys):
             columns = []
         rows = read_parquet_block(block.content, columns, where)
+        if columns and not rows.column_names:
+            raise damaged(where, "it has none of the table's columns")
         rows = rows if columns else rows.slice(0, 0)
     else:
         raise UnsupportedTable(f"{where} is an {block.type.name} block; such blocks belong to metadata tables.")
@@ -195,6 +197,8 @@ def _block_keys(rows: pa.Table, conformed: pa.Table, rules: MergeRules) -> pa.Ar
     """The keys of a block's rows; a partial block may lack the key column, but always has the key's text."""
     if rules.key_form is KeyForm.COLUMN and rules.key_columns[0] not in rows.column_names:
         kind = conformed.schema.field(rules.key_columns[0]).type
+        if _RECORD_KEY not in rows.column_names:
+            return pa.nulls(rows.num_rows, kind)
         return _one(widen(rows.column(_RECORD_KEY), kind, "a record key"))
     return row_keys(conformed, rules)
 
