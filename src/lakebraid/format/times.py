@@ -119,7 +119,7 @@ def _parse_rfc_3339(text: str) -> datetime:
 
 
 def _number_to_ms(value: Any) -> int:
-    if isinstance(value, numbers.Integral) and abs(value) > _NUMBER_MAX:
+    if isinstance(value, numbers.Integral) and abs(int(value)) > _NUMBER_MAX:
         raise _refused("a number of too many digits", "it is outside the years 1 to 9999")
     if not math.isfinite(value):
         raise _refused(value, "it is not a finite number")
