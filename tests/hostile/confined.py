@@ -64,7 +64,7 @@ def _status(key: str) -> int:
 
 
 def _reset_peak() -> None:
-    with open("/proc/self/clear_refs", "w") as file:  # noqa: PTH123
+    with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
 

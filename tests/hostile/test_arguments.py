@@ -52,7 +52,7 @@ TIMES: list[Any] = [
     -(10**5000),
     True,
     b"20260101000000000",
-    dt.datetime(2026, 1, 1),  # noqa: DTZ001
+    dt.datetime(2026, 1, 1),
     dt.date(2026, 1, 1),
     decimal.Decimal("NaN"),
     [],

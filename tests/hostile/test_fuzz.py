@@ -111,12 +111,3 @@ def test_tables_with_random_damage_give_rows_or_a_lakebraid_error():
     assert sum(outcomes.values()) > 5 * SECONDS, "far fewer than a machine of today can try"
     assert any("CorruptFile" in kind for kind in outcomes)
     assert any("rows" in kind for kind in outcomes)
-
-
-# Seeds that once ended in something else than rows or a LakebraidError, or in a dead process.
-FOUND = [1863, 20228, 21189]
-
-
-@pytest.mark.parametrize("seed", FOUND)
-def test_damage_that_once_broke_the_reader_no_longer_does(seed):
-    _try(seed, {})

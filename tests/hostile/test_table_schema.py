@@ -18,7 +18,7 @@ from tests.hostile.forge_avro import nested, nested_text
 pytestmark = pytest.mark.hostile
 
 
-def _commit_with(cow: Target, schema_text: str) -> None:
+def commit_with(cow: Target, schema_text: str) -> None:
     """A commit whose own bytes are fine and whose table schema is not."""
     for commit in cow.named(r"timeline/\d+_\d+\.(commit|deltacommit)$"):
         cow.put(commit, format_commit(CommitMetadata(extra={"schema": schema_text}, operation="UPSERT")))
@@ -27,7 +27,7 @@ def _commit_with(cow: Target, schema_text: str) -> None:
 @pytest.mark.parametrize("kind", ["record", "array", "map", "union"])
 @pytest.mark.parametrize("depth", [33, 40, 150])
 def test_a_table_schema_nested_too_deeply_is_refused(cow, kind, depth):
-    _commit_with(
+    commit_with(
         cow, json.dumps({"type": "record", "name": "t", "fields": [{"name": "a", "type": nested(depth, kind)}]})
     )
     refused("table schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow())
@@ -55,7 +55,7 @@ def test_a_table_schema_nested_too_deeply_is_refused(cow, kind, depth):
     ],
 )
 def test_a_table_schema_that_is_none_ends_in_rows_or_a_refusal(cow, text):
-    _commit_with(cow, text)
+    commit_with(cow, text)
     refusal("table schema", lambda: look_at_everything(cow.url), what=text[:60])
 
 
@@ -70,11 +70,11 @@ def test_a_schema_that_doubles_at_every_level_is_refused(cow):
         below = f"r{level - 1}"
         record = {"type": "record", "name": f"r{level}", "fields": [{"name": n, "type": below} for n in "ab"]}
         fields.append({"name": f"f{level}", "type": record})
-    _commit_with(cow, json.dumps({"type": "record", "name": "t", "fields": fields}))
+    commit_with(cow, json.dumps({"type": "record", "name": "t", "fields": fields}))
     refused("table schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow())
 
 
-def _record(fields: list[dict[str, Any]]) -> str:
+def record(fields: list[dict[str, Any]]) -> str:
     return json.dumps({"type": "record", "name": "t", "fields": fields})
 
 
@@ -82,7 +82,7 @@ def test_fifty_thousand_columns_open_and_read_in_bounded_time(cow):
     count = 50_000
     old = [{"name": n, "type": ["null", "string"]} for n in ("id", "v", "part")]
     wide = old + [{"name": f"column_{n}", "type": ["null", "long"]} for n in range(count)]
-    _commit_with(cow, _record(wide))
+    commit_with(cow, record(wide))
     table = lb.Table.open(cow.url)
     assert refusal("wide schema", lambda: table.to_arrow(columns=["id", "column_7"]), seconds_max=10) is None
     assert refusal("wide schema", table.to_arrow, seconds_max=20) is None
@@ -93,7 +93,7 @@ def test_fifty_thousand_columns_open_and_read_in_bounded_time(cow):
 
 
 def test_more_columns_than_the_limit_are_refused(cow):
-    _commit_with(cow, _record([{"name": f"c{n}", "type": "int"} for n in range(100_001)]))
+    commit_with(cow, record([{"name": f"c{n}", "type": "int"} for n in range(100_001)]))
     refused("wide schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow(), seconds_max=10)
 
 
@@ -118,7 +118,7 @@ ODD_NAMES = [
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_columns_with_odd_names_are_read_filtered_and_shown_harmlessly(cow, name):
-    _commit_with(cow, _record([{"name": "id", "type": "string"}, {"name": name, "type": ["null", "long"]}]))
+    commit_with(cow, record([{"name": "id", "type": "string"}, {"name": name, "type": ["null", "long"]}]))
     table = lb.Table.open(cow.url)
     assert refusal("column name", lambda: look_at_everything(cow.url)) is None
     rows = table.to_arrow(columns=[name])
@@ -130,7 +130,7 @@ def test_columns_with_odd_names_are_read_filtered_and_shown_harmlessly(cow, name
 
 
 def test_names_that_differ_in_case_only_must_be_written_exactly(cow):
-    _commit_with(cow, _record([{"name": n, "type": ["null", "string"]} for n in ("id", "ID", "Id")]))
+    commit_with(cow, record([{"name": n, "type": ["null", "string"]} for n in ("id", "ID", "Id")]))
     table = lb.Table.open(cow.url)
     assert table.to_arrow(columns=["ID"]).column_names == ["ID"]
     refused("column name", InvalidArgument, lambda: table.to_arrow(columns=["iD"]))
@@ -146,6 +146,6 @@ def test_a_schema_of_other_types_than_the_files_ends_in_rows_or_a_refusal(cow, m
         schema = lb.Table.open(made.url).schema
         for name in schema.names:
             fields = [{"name": n, "type": ["null", kind if n == name else "string"]} for n in schema.names]
-            _commit_with(made, _record(fields))
+            commit_with(made, record(fields))
             refusal("other type", lambda url=made.url: look_at_everything(url), what=f"{name} {kind}")
     assert isinstance(schema, pa.Schema)

@@ -202,7 +202,7 @@ class Slow:
 
         def wait(value: object) -> object:
             while not gate.exists():
-                time.sleep(0.02)  # noqa: TID251  the worker runs without the product and its clock
+                time.sleep(0.02)
             return value
 
         key = hudi.ddl.split()[0]
@@ -233,7 +233,7 @@ def wait_for(happened: Callable[[], object], what: str) -> None:
     while not happened():
         if time.monotonic() > limit:
             raise TimeoutError(what)
-        time.sleep(0.02)  # noqa: TID251  as above
+        time.sleep(0.02)
 
 
 def quote(value: object) -> str:

@@ -8,10 +8,18 @@ import pickle
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lakebraid as lb
+from lakebraid.model.config import PartialMode
+from lakebraid.model.merge_rules import KeyForm, MergeRules
+from lakebraid.model.predicate import bind, parse_where
+from lakebraid.model.timeline import Visibility
+from lakebraid.storage import open_storage
 from lakebraid.tasks import lookup
+from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from tests.reference import our_rows, unpack
 
 pytestmark = pytest.mark.unit
@@ -58,7 +66,7 @@ def test_a_moment_can_be_told_in_every_unambiguous_way(table: lb.Table) -> None:
         int(moment.timestamp() * 1000),
     ):
         assert table.snapshot(as_of=time).completion_time == "20261115202518990", time
-    for time in ("2026-11-15 20:25:18", dt.datetime(2026, 11, 15), "soon", True):  # noqa: DTZ001
+    for time in ("2026-11-15 20:25:18", dt.datetime(2026, 11, 15), "soon", True):
         with pytest.raises(lb.InvalidArgument, match="as_of"):
             table.snapshot(as_of=time)
 
@@ -139,3 +147,25 @@ def test_a_wrong_number_of_buckets_is_found_out_by_the_keys(tmp_path: Path, monk
     monkeypatch.setattr(lookup, "bucket_ids", wrong)
     for row in table.to_arrow(columns=["id"]).to_pylist():
         assert table.to_arrow(where=f"id = {row['id']}").num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown", "where", "constants"),
+    [
+        (pa.array([0.1], pa.float32()), pa.float64(), "x = 0.1", ()),
+        (pa.array([10], pa.int32()), pa.string(), "x = '10'", ()),
+        (pa.array([""], pa.string()), pa.string(), "x is null", (("x", None),)),
+        (pa.array([None], pa.string()), pa.string(), "x = 'p0'", (("x", "p0"),)),
+    ],
+)
+def test_pruning_believes_no_statistics_of_values_that_are_shown_otherwise(
+    stored: pa.Array, shown: pa.DataType, where: str, constants: tuple[tuple[str, str | None], ...], tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"id": pa.array(["k"]), "x": stored}), tmp_path / "base.parquet")
+    schema = pa.schema([("id", pa.string()), ("x", shown)])
+    rules = MergeRules(KeyForm.COLUMN, ("id",), ("id",), False, (), (), None, PartialMode.NONE, None)  # noqa: FBT003
+    plan = ReadPlan(str(tmp_path), (), rules, schema, ("id",), bind(parse_where(where), schema))
+    size = (tmp_path / "base.parquet").stat().st_size
+    task = SliceTask("", "base.parquet", size, "1", (), (), Visibility(frozenset(), "", "9"), constants=constants)
+    rows = [row for part in read_slice(open_storage(tmp_path), plan, task) for row in part.to_pylist()]
+    assert rows == [{"id": "k"}]

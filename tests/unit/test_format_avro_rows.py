@@ -32,7 +32,7 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 
 
 def _moments(zone, *, millis=False):
-    moments = st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(zone))  # noqa: DTZ001
+    moments = st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(zone))
     return moments.map(lambda m: m.replace(microsecond=m.microsecond // 1000 * 1000)) if millis else moments
 
 
@@ -40,7 +40,7 @@ def _times(*, millis=False):
     step = 1000 if millis else 1
     day = 86_400_000_000
     return st.integers(0, day // step - 1).map(
-        lambda n: (dt.datetime(2000, 1, 1) + dt.timedelta(microseconds=n * step)).time()  # noqa: DTZ001
+        lambda n: (dt.datetime(2000, 1, 1) + dt.timedelta(microseconds=n * step)).time()
     )
 
 

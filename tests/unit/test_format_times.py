@@ -96,7 +96,7 @@ def test_text_of_every_accepted_form_is_read():
         "yesterday",
         "",
         "9" * 1000,
-        datetime(2026, 1, 2, 3, 4, 5),  # noqa: DTZ001 - the missing zone is the point
+        datetime(2026, 1, 2, 3, 4, 5),
         pd.Timestamp("2026-01-02"),
         pd.NaT,
         True,

@@ -234,7 +234,7 @@ def the_last_version_of_partial_updates_wins(patch: pytest.MonkeyPatch) -> None:
 # --- the proof -------------------------------------------------------------------------------------------------------
 
 examples = settings(
-    max_examples=600,
+    max_examples=150,
     deadline=None,
     derandomize=True,
     database=None,

@@ -71,7 +71,11 @@ def native_files(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask]) -
     Spark would widen some types otherwise than Hudi does (a float's digits), so files of an older schema are read by us.
     """
     fitting: dict[str, bool] = {}
-    files = {}
+    files: dict[str, str] = {}
+    names = plan.schema.names
+    # Spark replaces `${…}` even in quoted names, and takes two names that differ in case for one.
+    if any("$" in name for name in names) or len({name.lower() for name in names}) < len(names):
+        return files
     for task in tasks:
         if task.base_name is None or task.log_names or task.constants:
             continue
