@@ -186,3 +186,6 @@ PARQUET_STEP_ROWS: Final = 4096
 
 PARQUET_WHOLE_BYTES_MAX: Final = 4 * MIB
 """Base files up to this size are fetched from an object store in one request, not column by column."""
+
+SCHEMA_BRANCHES_MAX: Final = 100
+"""Types in a union of a schema; columns have two, null and their own."""

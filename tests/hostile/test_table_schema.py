@@ -71,7 +71,7 @@ def test_a_schema_that_doubles_at_every_level_is_refused(cow):
         record = {"type": "record", "name": f"r{level}", "fields": [{"name": n, "type": below} for n in "ab"]}
         fields.append({"name": f"f{level}", "type": record})
     commit_with(cow, json.dumps({"type": "record", "name": "t", "fields": fields}))
-    refused("table schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow())
+    refused("table schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow(), seconds_max=6)
 
 
 def record(fields: list[dict[str, Any]]) -> str:

@@ -169,12 +169,10 @@ class _Resolver:
     def __init__(self) -> None:
         self._named: dict[str, tuple[dict[str, Any], str]] = {}
         self._open: set[str] = set()
-        self._count = 0
+        self._count = self._fields = 0
 
     def resolve(self, schema: Any, namespace: str, depth: int) -> AvroType:
         self._count += 1
-        if self._count > 3 * limits.SCHEMA_FIELDS_MAX:  # a field that may be null is three types: a union of two
-            raise _Problem(f"it has more than {limits.SCHEMA_FIELDS_MAX:,} fields, references written out")
         if depth > limits.SCHEMA_DEPTH_MAX:
             raise _too_deep()
         match schema:
@@ -233,6 +231,9 @@ class _Resolver:
         unique = f"n{self._count}"
         parts: dict[str, AvroType] = {}
         for field in fields:
+            self._fields += 1
+            if self._fields > limits.SCHEMA_FIELDS_MAX:
+                raise _Problem(f"it has more than {limits.SCHEMA_FIELDS_MAX:,} fields, references written out")
             match field:
                 case {"name": str(field_name), "type": kind} if _is_text(field_name) and field_name not in parts:
                     parts[field_name] = self.resolve(kind, namespace, depth + 1)
@@ -273,6 +274,8 @@ class _Resolver:
         )
 
     def _union(self, branches: list[Any], namespace: str, depth: int) -> AvroType:
+        if len(branches) > limits.SCHEMA_BRANCHES_MAX:
+            raise _Problem(f"it has a union of {len(branches):,} types")
         types = [self.resolve(branch, namespace, depth) for branch in branches if not isinstance(branch, list)]
         real = [part for part in types if part.plain != "null"]
         if len(types) != len(branches) or not types or len(types) - len(real) > 1:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import groupby
 from typing import TypeVar
 
 import pyarrow as pa
@@ -37,6 +38,8 @@ T = TypeVar("T")
 def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spark: SparkSession | None) -> DataFrame:
     """The rows of all slices as one lazy data frame."""
     spark = spark or session()
+    if plan.keys is not None and plan.columns:
+        return _lookup(spark, plan, tasks)
     native = native_files(storage, plan, tasks)
     merged = [task for task in tasks if task.base_name not in native or task.log_names]
     parts = []
@@ -44,13 +47,25 @@ def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spa
         parts.append(_scan(spark, plan, list(native.values())))
     if merged or not parts:
         sizes = [task.size for task in merged]
-        if plan.keys is not None and plan.columns:
-            parts.append(_map(spark, [merged], [0], plan.output_schema, _key_reader(plan)))
-        elif plan.columns:
+        if plan.columns:
             parts.append(_map(spark, merged, sizes, plan.output_schema, _slice_reader(plan)))
         else:
             parts.append(_map(spark, merged, sizes, _ROW, _slice_counter(plan)).select())
     return reduce(DataFrame.unionAll, parts)
+
+
+def _lookup(spark: SparkSession, plan: ReadPlan, tasks: Sequence[SliceTask]) -> DataFrame:
+    """The rows with a few keys: partition by partition, for there one bucket may tell that the others need no look."""
+    bucketed = [task for task in tasks if task.bucket is not None]
+    units = [list(group) for _, group in groupby(sorted(bucketed, key=_partition), key=_partition)]
+    units += [[task] for task in tasks if task.bucket is None]
+    # Of a slice without the key only the key column is read, and with buckets only one slice at all.
+    sizes = [sum(task.size for task in unit) // (4 * len(unit)) for unit in units]
+    return _map(spark, units, sizes, plan.output_schema, _key_reader(plan))
+
+
+def _partition(task: SliceTask) -> str:
+    return task.partition
 
 
 def read_spark_changes(
