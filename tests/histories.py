@@ -7,7 +7,7 @@ while it is being replaced, a clean removes only what no present snapshot reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,9 @@ from tests.oracle import (
 )
 from tests.table_builder import ORDER_TYPES, record_key
 
-KEYS = ("k0", "k1", "k2", "k3", "k4")
+KEYS = ("k0", "k1", "k2", "k3")
+Place = tuple[str, tuple[str, ...]]
+"""A partition and keys in it."""
 TOKENS = ("0-0-0", "1-0-1", "10-0-2", "9-0-3")
 
 
@@ -60,28 +62,32 @@ def settings_of(draw: st.DrawFn) -> Settings:
 @st.composite
 def histories(
     draw: st.DrawFn,
-    steps_max: int = 18,
+    steps_max: int = 9,
     *,
     deletes: bool = True,
     partial: bool = True,
-    spares: bool = True,
-    services: Iterable[str] = ("compact", "log_compact", "replace", "clean"),
+    services: Sequence[str] = ("compact", "log_compact", "replace", "clean"),
     settings: st.SearchStrategy[Settings] | None = None,
 ) -> History:
     """A history. Without services of a kind, deletes or partial updates if asked."""
     world = _World(draw, draw(settings_of() if settings is None else settings), deletes=deletes, partial=partial)
-    kinds = (
-        ["begin"] * 4
-        + ["finish"] * 5
-        + ["give_up", *(["spare"] if spares else [])]
-        + [s for s in services for _ in range(2)]
-    )
+    steps = [step for step, needs in STEPS if needs in ("", *services)]
     steps_min = draw(st.sampled_from([1, steps_max // 3, steps_max * 2 // 3]))
-    for kind in draw(st.lists(st.sampled_from(kinds), min_size=steps_min, max_size=steps_max)):
-        getattr(world, kind)()
+    for step in draw(st.lists(st.sampled_from(steps), min_size=steps_min, max_size=steps_max)):
+        getattr(world, step)()
     while world.open and draw(st.booleans()):
         world.finish()
     return world.history
+
+
+STEPS = (
+    *[("write", "")] * 3, *[("begin", "")] * 2, *[("finish", "")] * 3, ("give_up", ""), ("spare", ""),
+    ("compact", "compact"), *[("finish_late", "compact")] * 3, ("log_compact", "log_compact"),
+    *[("squeeze", "log_compact")] * 2, ("replace", "replace"), *[("replace_and_write_on", "replace")],
+    ("clean", "clean"), ("compact_and_clean", "clean"),
+)  # fmt: skip
+"""What may happen, as often as it stands here, and the service it needs. Some are whole stories, for chance alone
+seldom makes a writer finish late into a compacted group."""
 
 
 class _World:
@@ -161,20 +167,20 @@ class _World:
 
     # --- steps ---
 
-    def begin(self) -> None:
+    def begin(self, place: Place | None = None) -> Instant:
         """A writer starts and puts its files down; nobody sees them yet."""
         draw = self.draw
         start, wide = self.tick(), draw(st.booleans())
         columns = self.columns(wide=wide)
         instant = Instant(start, "deltacommit", columns=columns)
         by_group: dict[Group, list[str]] = {}
-        partition = draw(st.sampled_from(self.partitions))
-        for key in draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True)):
+        partition, chosen = place or self.place()
+        for key in chosen:
             by_group.setdefault(self.group_of(partition, key), []).append(key)
         for group, keys in by_group.items():
             if group in self.locked:
                 continue
-            if self.live(group) == (None, []) and not self.has_base(group) and draw(st.booleans()):
+            if self.live(group) == (None, []) and not self.has_base(group) and draw(st.sampled_from([False, False, True])):
                 rows = tuple((start, self.values(partition, k, columns, flagged=False)) for k in keys)
                 self.history.bases.append(Base(group, start, rows, columns=columns))
                 continue
@@ -186,38 +192,79 @@ class _World:
                 self.history.logs.append(Log(group, start, blocks, version, token))
         self.history.instants.append(instant)
         self.open.append(instant)
+        return instant
+
+    def place(self) -> Place:
+        """A partition and some keys in it."""
+        keys = self.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True))
+        return self.draw(st.sampled_from(self.partitions)), tuple(keys)
 
     def has_base(self, group: Group) -> bool:
         return any(b.group == group for b in self.history.bases)
 
-    def finish(self) -> None:
+    def finish(self, instant: Instant | None = None) -> None:
         """Somebody who is under way completes."""
         if self.open:
-            at = self.draw(st.integers(0, len(self.open) - 1))
-            instant = self.open.pop(at)
+            instant = instant or self.draw(st.sampled_from(self.open))
+            self.open.remove(instant)
             instant.completion = self.tick()
             self.release(instant)
+
+    def write(self) -> None:
+        self.finish(self.begin())
+
+    def finish_late(self) -> None:
+        """A slow writer and a fast one; a compaction takes the fast one's log; the slow one finishes after that."""
+        place = self.place()
+        slow = self.begin(place)
+        self.finish(self.begin(place))
+        planned = self.compact()
+        for instant in self.draw(st.permutations([slow, *([planned] if planned else [])])):
+            if self.draw(st.sampled_from([True, True, True, False])):
+                self.finish(instant)
+
+    def squeeze(self) -> None:
+        """Two writes, perhaps one that began between them, and a log compaction of the two."""
+        place = self.place()
+        first = self.begin(place)
+        self.finish(first)
+        between = [self.begin(place)] if self.draw(st.booleans()) else []
+        self.finish(self.begin(place))
+        planned = self.log_compact()
+        for instant in self.draw(st.permutations([*between, *([planned] if planned else [])])):
+            self.finish(instant)
+
+    def replace_and_write_on(self) -> None:
+        """Groups are replaced, and writers go on where their keys then are."""
+        place = self.place()
+        self.finish(self.begin(place))
+        planned = self.replace()
+        if planned:
+            self.finish(planned)
+            self.finish(self.begin(place))
+
+    def compact_and_clean(self) -> None:
+        self.write()
+        planned = self.compact()
+        if planned:
+            self.finish(planned)
+        self.clean()
 
     def give_up(self) -> None:
         """Somebody dies: pending for ever, or rolled back, with or without the files."""
         if self.open:
-            at = self.draw(st.integers(0, len(self.open) - 1))
-            instant = self.open.pop(at)
+            instant = self.draw(st.sampled_from(self.open))
+            self.open.remove(instant)
             if instant.action == "deltacommit" and self.draw(st.booleans()):
                 instant.rolled_back_at = self.tick()
                 instant.leaves_files = self.draw(st.booleans())
             self.release(instant)
 
     def release(self, instant: Instant) -> None:
-        groups = {f.group for f in instant.inputs} | {*instant.replaces}
-        if instant.action in ("replacecommit", "clustering"):
-            self.locked -= groups
-            if instant.completion is not None:
-                self.settle(instant)
-        elif instant.action == "compaction" and instant.completion is None:
-            pass  # a dead compaction keeps its plan: its groups get no other one
-        elif instant.action == "logcompaction" and instant.completion is None:
-            pass
+        """A replacement lets go of its groups. A dead compaction keeps its plan: its groups get no other one."""
+        self.locked -= {*instant.replaces}
+        if instant.replaces and instant.completion is not None:
+            self.settle(instant)
 
     def spare(self) -> None:
         """A second attempt of a task leaves a base file that no commit names."""
@@ -233,13 +280,13 @@ class _World:
         pending = [i for i in self.history.instants if i.completion is None and i.inputs]
         return {f.group for i in pending for f in i.inputs}
 
-    def compact(self) -> None:
+    def compact(self) -> Instant | None:
         """A plan, and at once the base file; it counts when the compaction completes."""
         # A first base file that is still being written would vanish behind the compacted one.
         waiting = {b.group for b in self.history.bases if b.start in {i.start for i in self.open}}
         groups = [g for g in self.used_groups() if g not in self.planned_groups() | waiting and self.live(g)[1]]
         if not groups:
-            return
+            return None
         start, everything = self.tick(), self.columns(wide=True)
         instant = Instant(start, "compaction")
         chosen = self.draw(st.lists(st.sampled_from(groups), min_size=1, max_size=2, unique=True))
@@ -251,14 +298,15 @@ class _World:
             instant.inputs += (*([base] if base else []), *logs)
         self.history.instants.append(instant)
         self.open.append(instant)
+        return instant
 
-    def log_compact(self) -> None:
+    def log_compact(self) -> Instant | None:
         """Some whole logs of a slice, merged into one log file."""
         if self.settings.fill or self.partial:
-            return
+            return None
         groups = [g for g in self.used_groups() if g not in self.planned_groups() and len(self.live(g)[1]) > 1]
         if not groups:
-            return
+            return None
         group = self.draw(st.sampled_from(groups))
         _, logs = self.live(group)
         named = {s for log in logs for block in log.blocks for s in block.compacted}
@@ -278,12 +326,13 @@ class _World:
         instant = Instant(start, "logcompaction", inputs=tuple(inputs))
         self.history.instants.append(instant)
         self.open.append(instant)
+        return instant
 
-    def replace(self) -> None:
+    def replace(self) -> Instant | None:
         """An overwrite, a dropped partition or a clustering takes groups away, and perhaps puts others there."""
         groups = [g for g in self.used_groups() if g not in self.planned_groups() and self.is_quiet(g)]
         if not groups:
-            return
+            return None
         partition = self.draw(st.sampled_from(groups))[0]
         groups = [g for g in groups if g[0] == partition]
         kind = self.draw(st.sampled_from(["cluster", "overwrite", "drop"]))
@@ -309,6 +358,7 @@ class _World:
             self.history.bases.append(Base((partition, file_id), start, tuple(own), columns=everything))
         self.history.instants.append(instant)
         self.open.append(instant)
+        return instant
 
     def new_file_id(self, key: str, start: int) -> str:
         buckets = self.settings.buckets

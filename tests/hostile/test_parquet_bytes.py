@@ -245,7 +245,7 @@ def _judge(name: str, outcome: dict) -> None:
     assert not str(outcome["error"]).startswith("raw"), (name, outcome)
     if outcome["error"]:
         check_message(CorruptFile(outcome["message"]))
-    assert outcome["grew"] < MEMORY_MAX / 2, (name, outcome)
+    assert outcome["grew"] < 0.75 * MEMORY_MAX, (name, outcome)
     assert outcome["seconds"] < 20, (name, outcome)
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,8 +20,8 @@ pytestmark = [pytest.mark.hostile, pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    yield session("lakebraid tests", master="local[2]", config={"spark.sql.shuffle.partitions": "4"})
+def spark() -> SparkSession:
+    return session("lakebraid tests", master="local[2]", config={"spark.sql.shuffle.partitions": "4"})
 
 
 def _saying(column: str, value: str) -> list[Predicate]:

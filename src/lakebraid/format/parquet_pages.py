@@ -24,8 +24,10 @@ from lakebraid.format.thrift import parse_struct
 
 _HEADER_BYTES: Final = 128  # of an ordinary page header; longer ones are read again
 _HEADER_BYTES_MAX: Final = 16 * limits.MIB
+_STEP_ROWS_ENOUGH: Final = 8192
 _TEXTS: Final = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _DICTIONARY_PAGE: Final = 2
+_PARTS: Final = {0: 5, 3: 8}  # by the kind of a page with rows, in which field of its header their number stands
 _DICTIONARIES: Final = (2, 8)
 _I32: Final = 0x15  # a field of a 32 bit number that follows the one before it
 _HELD: Final = {0: 0x2C, 2: 0x4C}  # by the kind of page, how the header of its data begins after the three numbers
@@ -62,7 +64,8 @@ def batch_rows(
         if sum(max((p.plain for p in found), default=0) for found in pages.values()) > unfolded_bytes_max(size):
             raise damaged(where, f"the pages of its row group {number:,} take too much memory together")
         texts = {i: _text_bytes(pages[i]) for i, chunk in chunks.items() if chunk.physical_type in _TEXTS}
-        if sum(texts.values()) * min(limits.BATCH_ROWS, group.num_rows) > step_bytes:
+        # Steps of some thousand rows cost little; only for smaller ones is it worth looking into the dictionaries.
+        if sum(texts.values()) * min(_STEP_ROWS_ENOUGH, group.num_rows) > step_bytes:
             texts |= _longest_texts(source, metadata, number, {i: pages[i] for i in texts})
         # A null of a fixed length takes that length in memory, and nothing in the file.
         most = max(most, sum(max(metadata.schema.column(i).length, taken) for i, taken in texts.items()))
@@ -108,6 +111,8 @@ def _pages(source: Any, chunk: pq.ColumnChunkMetaData, size: int, where: str) ->
             page = _page(source, at, end)
         except (ValueError, IndexError):
             raise damaged(where, f"the header of the page at byte {at:,} does not decode") from None
+        if page.begin + page.stored > end:
+            raise damaged(where, f"the page at byte {at:,} has {page.stored:,} bytes; {end - page.begin:,} remain")
         yield page
         at = page.begin + page.stored
         missing -= page.values
@@ -120,8 +125,7 @@ def _page(source: Any, at: int, end: int) -> _Page:
         data = source.read_at(min(size, end - at), at)
         quick = _plain_header(data)
         if quick is not None:
-            kind, plain, stored, values, encoding, length = quick
-            return _Page(kind, stored, plain, values, encoding, at + length)
+            return _checked_page(*quick[:5], at + quick[5])
         try:
             fields, length = parse_struct(data, 0)
             break
@@ -130,11 +134,21 @@ def _page(source: Any, at: int, end: int) -> _Page:
                 raise
             size *= 8
     kind, plain, stored = (fields.get(key, -1) for key in (1, 2, 3))
-    held = fields.get(5) or fields.get(8) or {}
-    values, encoding = (held.get(1, 0), held.get(2 if 5 in fields else 4, 0)) if isinstance(held, dict) else (0, 0)
-    if not all(isinstance(number, int) for number in (kind, plain, stored, values, encoding)) or stored < 0:
+    if not isinstance(kind, int):
+        raise ValueError("the kind of the page is no number")  # noqa: TRY004 - of the bytes, not of an argument
+    # The kind says which of the parts counts; the others may be there to deceive.
+    held = fields.get(_PARTS.get(kind, 0)) or {}
+    values, encoding = (held.get(1, 0), held.get(2 if kind == 0 else 4, 0)) if isinstance(held, dict) else (0, 0)
+    if not all(isinstance(number, int) for number in (kind, plain, stored, values, encoding)):
         raise ValueError("a number is none")
-    return _Page(kind, stored, plain, values, encoding, at + length)
+    return _checked_page(kind, plain, stored, values, encoding, at + length)
+
+
+def _checked_page(kind: int, plain: int, stored: int, values: int, encoding: int, begin: int) -> _Page:
+    # Arrow takes the lowest 32 bits of each: a larger number would mean one thing here and another there.
+    if stored < 0 or any(not -(1 << 31) <= number < 1 << 31 for number in (kind, plain, stored, values, encoding)):
+        raise ValueError("a number is out of range")
+    return _Page(kind, stored, plain, values, encoding, begin)
 
 
 def _plain_header(data: bytes) -> tuple[int, int, int, int, int, int] | None:
