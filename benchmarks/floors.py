@@ -47,7 +47,7 @@ def aggregate(frame: DataFrame) -> list[Any]:
 
 def drain(frame: DataFrame) -> int:
     """Every column of every row is made in the JVM, and goes nowhere."""
-    return frame._jdf.queryExecution().toRdd().count()  # noqa: SLF001  no public call does only this
+    return frame._jdf.queryExecution().toRdd().count()
 
 
 # In process -----------------------------------------------------------------------------------------------------------

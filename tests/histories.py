@@ -180,7 +180,11 @@ class _World:
         for group, keys in by_group.items():
             if group in self.locked:
                 continue
-            if self.live(group) == (None, []) and not self.has_base(group) and draw(st.sampled_from([False, False, True])):
+            if (
+                self.live(group) == (None, [])
+                and not self.has_base(group)
+                and draw(st.sampled_from([False, False, True]))
+            ):
                 rows = tuple((start, self.values(partition, k, columns, flagged=False)) for k in keys)
                 self.history.bases.append(Base(group, start, rows, columns=columns))
                 continue

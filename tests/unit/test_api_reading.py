@@ -163,7 +163,7 @@ def test_pruning_believes_no_statistics_of_values_that_are_shown_otherwise(
 ) -> None:
     pq.write_table(pa.table({"id": pa.array(["k"]), "x": stored}), tmp_path / "base.parquet")
     schema = pa.schema([("id", pa.string()), ("x", shown)])
-    rules = MergeRules(KeyForm.COLUMN, ("id",), ("id",), False, (), (), None, PartialMode.NONE, None)  # noqa: FBT003
+    rules = MergeRules(KeyForm.COLUMN, ("id",), ("id",), False, (), (), None, PartialMode.NONE, None)
     plan = ReadPlan(str(tmp_path), (), rules, schema, ("id",), bind(parse_where(where), schema))
     size = (tmp_path / "base.parquet").stat().st_size
     task = SliceTask("", "base.parquet", size, "1", (), (), Visibility(frozenset(), "", "9"), constants=constants)
