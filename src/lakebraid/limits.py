@@ -189,3 +189,6 @@ PARQUET_WHOLE_BYTES_MAX: Final = 4 * MIB
 
 SCHEMA_BRANCHES_MAX: Final = 100
 """Types in a union of a schema; columns have two, null and their own."""
+
+PARQUET_BUFFER_BYTES: Final = 1 * MIB
+"""How much of a column chunk is read ahead: about a page."""

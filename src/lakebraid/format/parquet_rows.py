@@ -136,7 +136,8 @@ def open_parquet_file(source: Any, size: int, where: str) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(
             source,
-            pre_buffer=False,  # memory stays flat
+            pre_buffer=False,  # memory stays flat,
+            buffer_size=limits.PARQUET_BUFFER_BYTES,  # and holds a piece of a column chunk, not all of it
             coerce_int96_timestamp_unit="us",
             thrift_string_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
             thrift_container_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
