@@ -253,7 +253,9 @@ def _folded(sequence: Iterable[Version], settings: Settings) -> Version | None:
 def merge_files(base: Base | None, logs: Iterable[Log], settings: Settings, columns: tuple[str, ...]) -> dict[str, Row]:
     """The rows of a slice by key, each with its writer's request time."""
     own = {
-        row["id"]: Version({n: row.get(n) for n in columns} | {AT: at}, at if settings.meta else 0, settings.order_of(row))
+        row["id"]: Version(
+            {n: row.get(n) for n in columns} | {AT: at}, at if settings.meta else 0, settings.order_of(row)
+        )
         for at, row in (base.rows if base else ())
     }
     by_key: dict[str, list[Version]] = {}
