@@ -37,8 +37,7 @@ from tests.oracle import (
 from tests.table_builder import ORDER_TYPES, record_key
 
 KEYS = ("k0", "k1", "k2", "k3")
-Place = tuple[str, tuple[str, ...]]
-"""A partition and keys in it."""
+Place = tuple[str, tuple[str, ...]]  # a partition and keys in it
 TOKENS = ("0-0-0", "1-0-1", "10-0-2", "9-0-3")
 
 
@@ -75,7 +74,7 @@ def histories(
     steps_min = draw(st.sampled_from([1, steps_max // 3, steps_max * 2 // 3]))
     for step in draw(st.lists(st.sampled_from(steps), min_size=steps_min, max_size=steps_max)):
         getattr(world, step)()
-    while world.open and draw(st.booleans()):
+    for _ in range(draw(st.integers(0, 3))):
         world.finish()
     return world.history
 
@@ -107,8 +106,6 @@ class _World:
         first = Instant(1, "deltacommit", 2, columns=self.columns(wide=False))
         self.history = History(settings, [first])
 
-    # --- names ---
-
     def tick(self) -> int:
         self.now += self.draw(st.sampled_from([1, 1, 2]))
         return self.now
@@ -136,10 +133,8 @@ class _World:
     def is_quiet(self, group: Group) -> bool:
         """Whether nobody who may still finish writes into the group."""
         open_starts = {i.start for i in self.open}
-        files = (*self.history.logs, *self.history.bases)
+        files = self.history.files
         return not any(f.group == group and f.start in open_starts for f in files)
-
-    # --- rows ---
 
     def values(self, partition: str, key: str, columns: tuple[str, ...], *, flagged: bool) -> Row:
         draw = self.draw
@@ -164,8 +159,6 @@ class _World:
             columns = tuple(c for c in columns if c in {"id", "part", *(self.settings.ordering), *some})
         puts = tuple(Put(k, self.values(partition, k, columns, flagged=self.flags and not is_partial)) for k in keys)
         return Block(form, puts, columns, is_partial)
-
-    # --- steps ---
 
     def begin(self, place: Place | None = None) -> Instant:
         """A writer starts and puts its files down; nobody sees them yet."""
@@ -387,7 +380,7 @@ class _World:
         removed: list[Log | Base] = []
         cleaned = {id(f) for i in self.history.instants for f in i.removed}
         for group in Oracle(self.history).groups:
-            own = [f for f in (*self.history.logs, *self.history.bases) if f.group == group and id(f) not in cleaned]
+            own = [f for f in self.history.files if f.group == group and id(f) not in cleaned]
             done = [f for f in own if self.history.instant(f.start).done(start)]
             base, logs = self.live(group)
             replaced = any(group in i.replaces and i.done(start) for i in self.history.instants)

@@ -125,6 +125,10 @@ class History:
         self.settings = settings or Settings()
         self.instants, self.logs, self.bases = list(instants), list(logs), list(bases)
 
+    @property
+    def files(self) -> list[Log | Base]:
+        return [*self.logs, *self.bases]
+
     def instant(self, start: int) -> Instant:
         return next(i for i in self.instants if i.start == start and i.action != "clean")
 
@@ -263,9 +267,9 @@ def merge_files(base: Base | None, logs: Iterable[Log], settings: Settings, colu
         by_key.setdefault(key, []).append(version)
     rows = {}
     for key in {*own, *by_key}:
-        version = merged(own.get(key), by_key[key], settings) if key in by_key else own[key]
-        if version is not None and not version.deleted:
-            rows[key] = {name: version.values.get(name) for name in (*columns, AT)}
+        shown = merged(own.get(key), by_key[key], settings) if key in by_key else own[key]
+        if shown is not None and not shown.deleted:
+            rows[key] = {name: shown.values.get(name) for name in (*columns, AT)}
     return rows
 
 
@@ -274,7 +278,7 @@ class Oracle:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.groups = sorted({f.group for f in (*history.logs, *history.bases)})
+        self.groups = sorted({f.group for f in history.files})
 
     def columns(self, now: int) -> tuple[str, ...]:
         """The table's columns: those of the completed write with the greatest start."""
@@ -316,9 +320,9 @@ class Oracle:
         )
         return Oracle(bare).rows(now, columns)
 
-    def files(self, now: int) -> set[Log | Base]:
-        """Every file that a snapshot of this moment reads."""
-        found: set[Any] = set()
+    def files(self, now: int) -> set[int]:
+        """Every file that a snapshot of this moment reads, by identity."""
+        found: set[int] = set()
         for group in self.groups:
             base, logs = live_files(self.history, group, now)
             found |= {id(f) for f in (*([base] if base else []), *logs)}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from lakebraid.storage import Storage
+from lakebraid.storage.memory import MemoryStorage
 
 T = TypeVar("T")
 Step = Callable[[Storage], None]
@@ -48,12 +49,21 @@ def at_every_call(
     """The reader's answers if the first step, the first two, … or all are done before its first storage call, before
     its second, and so on. Whoever does them dies, or pauses, after the last of them.
     """
+    made = make()
     for done in range(1, len(steps) + 1):
         at = 0
         while True:
-            racing = RacingStorage(make(), at, steps[:done])
+            racing = RacingStorage(copied(made), at, steps[:done])
             answer = read(racing)
             if racing.calls <= at:
                 break
             yield f"{done} of {len(steps)} steps before call {at}", answer
             at += 1
+
+
+def copied(storage: Storage) -> Storage:
+    """The same objects in a store of their own."""
+    other = MemoryStorage(storage.url)
+    for info in storage.list(""):
+        other.create(info.name, storage.read(info.name, info.size))
+    return other

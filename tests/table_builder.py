@@ -117,7 +117,7 @@ def build_table(history: History, storage: Storage | None = None, now: int | Non
     write_properties(storage, history.settings)
     begun = [i for i in history.instants if i.start <= now]
     removed = {id(f) for i in begun for f in i.removed}
-    for file in (*history.logs, *history.bases):
+    for file in history.files:
         instant = history.instant(file.start)
         lies_there = file.start <= now and id(file) not in removed and not _was_rolled_back(instant, now)
         if lies_there:
@@ -328,7 +328,7 @@ def instant_bytes(history: History, instant: Instant, url: str) -> tuple[bytes, 
 
 def _metadata(history: History, instant: Instant) -> CommitMetadata:
     stats: dict[str, tuple[WriteStat, ...]] = {}
-    for file in (*history.logs, *history.bases):
+    for file in history.files:
         if file.start == instant.start and (isinstance(file, Log) or file.named):
             stat = WriteStat(file_id=file.group[1], path=file_path(file), partition_path=file.group[0], num_writes=1)
             if isinstance(file, Log):

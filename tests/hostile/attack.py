@@ -118,6 +118,8 @@ def look_at_everything(url: Any) -> int:
     rows = snapshot.to_arrow()
     rows.validate(full=True)
     snapshot.count()
+    for name in rows.column_names[:3]:
+        snapshot.count(where=f"`{name.replace('`', '``')}` is not null")  # looks at the statistics of files
     table.changes().to_arrow().validate(full=True)
     return int(rows.num_rows)
 

@@ -61,6 +61,10 @@ class Column:
     stored_bytes: int | None = None
     width: int | None = None
     is_text: bool = False
+    more_metadata: bytes = b""
+    """Fields after the ninth of the chunk's metadata."""
+    more: bytes = b""
+    """Fields after the third of the chunk."""
 
 
 def page(
@@ -89,19 +93,25 @@ def repeated(count: int, value: bytes = b"\0", *, bits: int = 1) -> bytes:
     return bytes((bits,)) + unsigned(count << 1) + value
 
 
-def parquet(columns: Sequence[Column], rows: int, *, group_rows: int | None = None, extra: bytes = b"") -> bytes:
-    """The file. All columns are required, so that their pages hold nothing but values."""
+def parquet(columns: Sequence[Column], rows: int, *, group_rows: int | None = None, times: int = 1) -> bytes:
+    """The file. All columns are required, so that their pages hold nothing but values; each chunk is there `times` times."""
     body, chunks = b"PAR1", []
     for column in columns:
         at = len(body)
         body += column.pages
         stored = len(column.pages) if column.stored_bytes is None else column.stored_bytes
         plain = stored if column.plain_bytes is None else column.plain_bytes
-        chunks.append(number(2, at, 6) + struct(1, _column_metadata(column, at, stored, plain)) + b"\0")
+        metadata = _column_metadata(column, at, stored, plain) + column.more_metadata
+        chunks.append(number(2, at, 6) + struct(1, metadata) + column.more + b"\0")
     total = sum(len(column.pages) for column in columns)
-    group = items(1, chunks) + number(1, total, 6) + number(1, rows if group_rows is None else group_rows, 6) + b"\0"
+    group = (
+        items(1, chunks * times)
+        + number(1, total, 6)
+        + number(1, rows if group_rows is None else group_rows, 6)
+        + b"\0"
+    )
     schema = [text(4, b"schema") + number(1, len(columns)) + b"\0", *map(_element, columns)]
-    footer = number(1, 1) + items(1, schema) + number(1, rows, 6) + items(1, [group]) + extra + b"\0"
+    footer = number(1, 1) + items(1, schema) + number(1, rows, 6) + items(1, [group]) + b"\0"
     return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
 
 

@@ -15,7 +15,7 @@ from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format import parquet_pages
 from lakebraid.format.parquet_pages import batch_rows
-from lakebraid.format.parquet_rows import open_parquet_file, read_parquet_rows
+from lakebraid.format.parquet_rows import CheckedFile, open_parquet_file, read_parquet_rows
 from lakebraid.format.thrift import parse_struct
 from tests.hostile.attack import TALLY
 from tests.hostile.forge_parquet import (
@@ -94,9 +94,12 @@ def test_ordinary_files_are_decoded_in_ordinary_batches():
     pq.write_table(rows, sink, compression="gzip")
     data = sink.getvalue().to_pybytes()
     source = pa.BufferReader(data)
-    metadata = open_parquet_file(source, len(data), "a file").metadata
-    flat = {"key", "city", "number", "price"}
-    assert batch_rows(source, metadata, range(metadata.num_row_groups), flat, len(data), "a file") == limits.BATCH_ROWS
+    file = open_parquet_file(source, len(data), "a file")
+    assert _step(file, source, {"key", "city", "number", "price"}) == limits.BATCH_ROWS
+
+
+def _step(file: CheckedFile, source: pa.NativeFile, columns: set[str]) -> int:
+    return batch_rows(source, file.metadata, file.footer, range(len(file.footer.groups)), columns, "a file")
 
 
 HEADERS = [
@@ -157,7 +160,7 @@ def test_a_page_that_means_another_size_in_32_bits_is_refused(beyond):
     source = pa.BufferReader(data)
     file = open_parquet_file(source, len(data), "a file")
     with pytest.raises(CorruptFile):
-        batch_rows(source, file.metadata, [0], {"id"}, len(data), "a file")
+        _step(file, source, {"id"})
 
 
 def test_a_page_of_the_second_kind_is_not_judged_by_a_header_of_the_first():
@@ -170,7 +173,7 @@ def test_a_page_of_the_second_kind_is_not_judged_by_a_header_of_the_first():
     source = pa.BufferReader(data)
     file = open_parquet_file(source, len(data), "a file")
     with pytest.raises(CorruptFile, match="grow"):
-        batch_rows(source, file.metadata, [0], {"id"}, len(data), "a file")
+        _step(file, source, {"id"})
 
 
 def test_headers_of_random_bytes_are_read_or_refused():

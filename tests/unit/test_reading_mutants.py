@@ -17,8 +17,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lakebraid.format.names import LogFileName
+import lakebraid as lb
+from lakebraid.format.delete_list import parse_delete_block
+from lakebraid.format.names import LogFileName, State
+from lakebraid.format.services import parse_clean_plan
 from lakebraid.model import log_order, slicing
+from lakebraid.model.ordering import order_keys, winners
 from lakebraid.model.timeline import Timeline
 from lakebraid.table import horizon, loading, view
 from lakebraid.tasks import changes, merge, partial, read, versions
@@ -26,7 +30,8 @@ from lakebraid.tasks.slice_task import SliceTask
 from tests.histories import histories
 from tests.oracle import History
 from tests.table_builder import build_table, open_table
-from tests.unit.test_reading_oracle import check_changes, check_filters, check_snapshots, end_of, moments
+from tests.unit import test_races_reading as races
+from tests.unit.test_reading_oracle import check_changes, check_filters, check_snapshots, end_of, filters_of, moments
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -44,11 +49,9 @@ def mutant(plant: Plant) -> Plant:
 
 @mutant
 def ties_among_logs_go_to_the_earlier(patch: pytest.MonkeyPatch) -> None:
-    real = merge.winners
-
     def wrong(codes: Any, order: Any, unconditional: Any, count: int) -> Any:
         back = np.arange(len(codes))[::-1]
-        best = real(codes[back], order.take(back), unconditional[back], count)
+        best = winners(codes[back], order.take(back), unconditional[back], count)
         return np.where(best < 0, -1, len(codes) - 1 - best)
 
     patch.setattr(merge, "winners", wrong)
@@ -68,10 +71,8 @@ def a_tie_with_the_base_row_goes_to_the_base(patch: pytest.MonkeyPatch) -> None:
 
 @mutant
 def the_ordering_value_of_a_delete_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    real = versions.parse_delete_block
-
     def wrong(content: Any, where: str) -> Any:
-        found = real(content, where)
+        found = parse_delete_block(content, where)
         return replace(found, ordering=None, unconditional=pa.array([True] * len(found.record_keys), pa.bool_()))
 
     patch.setattr(versions, "parse_delete_block", wrong)
@@ -79,10 +80,8 @@ def the_ordering_value_of_a_delete_is_ignored(patch: pytest.MonkeyPatch) -> None
 
 @mutant
 def a_delete_without_ordering_value_has_the_value_zero(patch: pytest.MonkeyPatch) -> None:
-    real = versions.parse_delete_block
-
     def wrong(content: Any, where: str) -> Any:
-        found = real(content, where)
+        found = parse_delete_block(content, where)
         return replace(found, unconditional=pa.array([False] * len(found.record_keys), pa.bool_()))
 
     patch.setattr(versions, "parse_delete_block", wrong)
@@ -95,8 +94,7 @@ def a_row_that_says_it_is_deleted_is_shown(patch: pytest.MonkeyPatch) -> None:
 
 @mutant
 def only_the_first_ordering_field_counts(patch: pytest.MonkeyPatch) -> None:
-    real = versions.order_keys
-    patch.setattr(versions, "order_keys", lambda columns, length: real(columns[:1], length))
+    patch.setattr(versions, "order_keys", lambda columns, length: order_keys(columns[:1], length))
 
 
 @mutant
@@ -126,8 +124,10 @@ def a_compacted_block_stands_at_its_own_time(patch: pytest.MonkeyPatch) -> None:
 
 @mutant
 def the_blocks_that_a_log_compaction_replaced_count_too(patch: pytest.MonkeyPatch) -> None:
-    real = versions.place_blocks
-    patch.setattr(versions, "place_blocks", lambda blocks: real([replace(b, compacted_times=()) for b in blocks]))
+    def wrong(blocks: Any) -> Any:
+        return log_order.place_blocks([replace(b, compacted_times=()) for b in blocks])
+
+    patch.setattr(versions, "place_blocks", wrong)
 
 
 # --- slicing and visibility ------------------------------------------------------------------------------------------
@@ -161,7 +161,12 @@ def a_planned_compaction_hides_the_slice_before_it(patch: pytest.MonkeyPatch) ->
 
 @mutant
 def an_archived_write_counts_as_pending(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Timeline, "is_archived_start", lambda self, start: False)
+    real = Timeline.completion_of
+
+    def wrong(self: Timeline, start: str) -> str | None:
+        return None if start < (self.first_active_write or "") else real(self, start)
+
+    patch.setattr(Timeline, "completion_of", wrong)
 
 
 @mutant
@@ -212,8 +217,7 @@ def nobody_asks_whether_files_were_cleaned_away(patch: pytest.MonkeyPatch) -> No
 
 @mutant
 def a_clean_that_is_not_finished_has_removed_nothing(patch: pytest.MonkeyPatch) -> None:
-    real = horizon.parse_clean_plan
-    patch.setattr(horizon, "parse_clean_plan", lambda data, where: replace(real(data, where), files={}))
+    patch.setattr(horizon, "parse_clean_plan", lambda data, where: replace(parse_clean_plan(data, where), files={}))
 
 
 @mutant
@@ -229,6 +233,62 @@ def an_unchanged_row_is_reported_as_changed(patch: pytest.MonkeyPatch) -> None:
 @mutant
 def the_last_version_of_partial_updates_wins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(partial, "_single_rank", lambda order: np.zeros(order.length, np.int64))
+
+
+# --- reading beside others: caught by the races ----------------------------------------------------------------------
+
+
+def nobody_looks_whether_something_was_removed_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(loading, "_removals", lambda timeline: set())
+
+
+def the_first_listing_of_the_timeline_is_believed_alone(patch: pytest.MonkeyPatch) -> None:
+    real = loading._timeline_files
+    seen: dict[int, Any] = {}
+
+    def wrong(storage: Any, config: Any) -> Any:
+        seen.setdefault(id(storage), (storage, real(storage, config)))
+        return seen[id(storage)][1]
+
+    patch.setattr(loading, "_timeline_files", wrong)
+
+
+def files_are_listed_before_the_timeline(patch: pytest.MonkeyPatch) -> None:
+    def wrong(storage: Any, config: Any, clock: Any) -> Any:
+        while True:
+            files, partitions = loading._list_files(storage)
+            before, after = (loading._timeline_files(storage, config) for _ in range(2))
+            timeline = loading._settled(storage, config, before, after, files)
+            if timeline is not None:
+                return loading.Loaded(timeline, files, partitions)
+
+    patch.setattr(view, "load_table", wrong)
+
+
+@pytest.mark.parametrize(
+    ("plant", "race"),
+    [
+        (
+            nobody_looks_whether_something_was_removed_meanwhile,
+            lambda: races.test_a_compaction_and_a_clean_behind_it_during_the_read_never_make_it_short(is_newest=True),
+        ),
+        (
+            the_first_listing_of_the_timeline_is_believed_alone,
+            lambda: races.test_f10_a_listing_torn_by_the_archiver_does_not_turn_a_committed_write_into_a_pending_one(
+                [State.INFLIGHT]
+            ),
+        ),
+        (
+            files_are_listed_before_the_timeline,
+            races.test_f28_consecutive_changes_beside_writers_deliver_every_row_exactly_once,
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_races_notice(plant: Plant, race: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        race()
 
 
 # --- the proof -------------------------------------------------------------------------------------------------------
@@ -250,7 +310,7 @@ def hunt(history: History, data: st.DataObject) -> None:
     archived = data.draw(st.integers(0, 4))
     table = open_table(build_table(history, now=max(now, 2), archived=archived))
     check_snapshots(table, history, max(now, 2))
-    check_filters(table, history, max(now, 2))
+    check_filters(table, history, max(now, 2), filters_of(history)[data.draw(st.sampled_from([0, 2, 3, 5])) :][:2])
     times = moments(history, max(now, 2))
     for after, until in zip(times, times[1:], strict=False):
         check_changes(table, history, after, until, max(now, 2))
@@ -261,5 +321,11 @@ def test_the_model_notices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[name](monkeypatch)
     with pytest.raises(BaseException) as caught:
         hunt()
-    assert not isinstance(caught.value, KeyboardInterrupt)
-    print(f"{name}: {type(caught.value).__name__}: {str(caught.value)[:200]}")
+    assert is_a_failed_check(caught.value), caught.value
+
+
+def is_a_failed_check(error: BaseException) -> bool:
+    """Whether the model disagreed; a mutant that merely falls over proves nothing about the model."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_a_failed_check(one) for one in error.exceptions)
+    return isinstance(error, AssertionError | pytest.fail.Exception | lb.SnapshotExpired)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from lakebraid.errors import CorruptFile, InvalidArgument
 from lakebraid.format.damage import damaged
 from lakebraid.format.names import parse_history_file
+from lakebraid.format.parquet_footer import parse_footer, read_footer
 from lakebraid.format.parquet_pages import batch_rows, text_bytes_max
 from lakebraid.format.times import is_instant_time
 from lakebraid.limits import (
@@ -152,8 +153,9 @@ def _batches(source: Any, columns: list[str], where: str) -> Iterator[Any]:
         thrift_string_size_limit=PARQUET_FOOTER_BYTES_MAX,
         thrift_container_size_limit=HISTORY_ROWS_MAX,
     )
+    footer = parse_footer(read_footer(source, where), parquet.schema, where)
     _check_footer(parquet, columns, source.size(), where)
-    batch_rows(source, parquet.metadata, range(parquet.metadata.num_row_groups), columns, source.size(), where)
+    batch_rows(source, parquet.metadata, footer, range(len(footer.groups)), set(columns), where)
     for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
         yield batch.select(columns)
 

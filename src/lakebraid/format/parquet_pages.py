@@ -4,13 +4,11 @@
 A footer can lie about its pages, and a page of a few bytes can stand for gigabytes: a dictionary with one huge text that
 every row repeats, or zeros that compress ten thousand times. Arrow takes all that as it comes. So the headers of the
 pages are read here first: by them Arrow takes its memory, so no lie in them is of use.
-
-Never ask a chunk for its `compression`: pyarrow ends the process if that is a number it does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +18,7 @@ import pyarrow.parquet as pq
 
 from lakebraid import limits
 from lakebraid.format.damage import damaged
+from lakebraid.format.parquet_footer import Chunk, Footer, leaf_indices
 from lakebraid.format.thrift import parse_struct
 
 _HEADER_BYTES: Final = 128  # of an ordinary page header; longer ones are read again
@@ -45,30 +44,31 @@ class _Page:
 
 
 def batch_rows(
-    source: Any, metadata: pq.FileMetaData, groups: Collection[int], columns: Collection[str], size: int, where: str
+    source: Any, metadata: pq.FileMetaData, footer: Footer, groups: Sequence[int], columns: set[str], where: str
 ) -> int:
     """How many rows of these columns can be decoded at once; CorruptFile if pages unfold beyond all measure.
 
-    `source` is a `pyarrow.NativeFile` over the `size` bytes of the file. Give small files of a remote store in memory:
-    what a Python file hides is not looked at, and then only the number of rows is kept small.
+    `source` is a `pyarrow.NativeFile`, `metadata` and `footer` are both of its footer. Give small files of a remote
+    store in memory: what a Python file hides is not looked at, and then only the number of rows is kept small.
     """
     if isinstance(source, pa.PythonFile):
         return limits.PARQUET_STEP_ROWS  # each look would be a request to a store
+    size: int = source.size()
     step_bytes = max(limits.PARQUET_STEP_BYTES_FREE, size * limits.PARQUET_PAGE_EXPANSION_MAX)
+    wanted = leaf_indices(footer.leaves, columns)
+    texts_wanted = [i for i in wanted if footer.leaves[i].physical_type in _TEXTS]
     most = 1
     for number in groups:
-        group = metadata.row_group(number)
-        found = [(index, group.column(index)) for index in range(group.num_columns)]
-        chunks = {i: chunk for i, chunk in found if _is_among(chunk.path_in_schema, columns)}
-        pages = {i: _checked_pages(source, chunk, size, f"{where}, column {i:,}") for i, chunk in chunks.items()}
+        group = footer.groups[number]
+        pages = {i: _checked_pages(source, group.chunks[i], size, f"{where}, column {i:,}") for i in wanted}
         if sum(max((p.plain for p in found), default=0) for found in pages.values()) > unfolded_bytes_max(size):
             raise damaged(where, f"the pages of its row group {number:,} take too much memory together")
-        texts = {i: _text_bytes(pages[i]) for i, chunk in chunks.items() if chunk.physical_type in _TEXTS}
+        texts = {i: _text_bytes(pages[i]) for i in texts_wanted}
         # Steps of some thousand rows cost little; only for smaller ones is it worth looking into the dictionaries.
-        if sum(texts.values()) * min(_STEP_ROWS_ENOUGH, group.num_rows) > step_bytes:
-            texts |= _longest_texts(source, metadata, number, {i: pages[i] for i in texts})
+        if sum(texts.values()) * min(_STEP_ROWS_ENOUGH, group.rows) > step_bytes:
+            texts |= _longest_texts(source, metadata, number, {footer.leaves[i].path: (i, pages[i]) for i in texts})
         # A null of a fixed length takes that length in memory, and nothing in the file.
-        most = max(most, sum(max(metadata.schema.column(i).length, taken) for i, taken in texts.items()))
+        most = max(most, sum(max(footer.leaves[i].width, taken) for i, taken in texts.items()))
     return max(1, min(limits.BATCH_ROWS, step_bytes // most))
 
 
@@ -82,29 +82,23 @@ def text_bytes_max(size: int) -> int:
     return max(limits.PARQUET_UNFOLDED_BYTES_FREE, size * limits.PARQUET_TEXT_EXPANSION_MAX)
 
 
-def _is_among(path: str, columns: Collection[str]) -> bool:
-    return path in columns or any(path[:dot] in columns for dot, mark in enumerate(path) if mark == ".")
-
-
-def _checked_pages(source: Any, chunk: pq.ColumnChunkMetaData, size: int, where: str) -> list[_Page]:
+def _checked_pages(source: Any, chunk: Chunk, size: int, where: str) -> list[_Page]:
     pages = []
     for page in _pages(source, chunk, size, where):
         if not 0 <= page.plain <= max(limits.PARQUET_PAGE_BYTES_FREE, page.stored * limits.PARQUET_PAGE_EXPANSION_MAX):
             raise damaged(where, f"a page would grow from {page.stored:,} bytes to {page.plain:,}")
         pages.append(page)
-    if sum(page.plain for page in pages) > 2 * chunk.total_uncompressed_size + limits.MIB:
+    if sum(page.plain for page in pages) > 2 * chunk.plain + limits.MIB:
         raise damaged(where, "its pages unfold to more than they announce")
     return pages
 
 
-def _pages(source: Any, chunk: pq.ColumnChunkMetaData, size: int, where: str) -> Iterator[_Page]:
-    at = chunk.data_page_offset
-    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < at:
-        at = chunk.dictionary_page_offset
-    end = at + chunk.total_compressed_size
+def _pages(source: Any, chunk: Chunk, size: int, where: str) -> Iterator[_Page]:
+    at = chunk.dictionary_at if 0 < chunk.dictionary_at < chunk.data_at else chunk.data_at
+    end = at + chunk.stored
     if not 0 <= at <= end <= size:
         raise damaged(where, f"it lies from byte {at:,} to {end:,} of {size:,}")
-    missing = chunk.num_values
+    missing = chunk.values
     # Arrow, too, stops when it has all values; what follows is never looked at.
     while at < end and missing > 0:
         try:
@@ -234,15 +228,19 @@ def _text_bytes(pages: list[_Page]) -> int:
     return max((p.plain for p in pages if p.kind == _DICTIONARY_PAGE or p.encoding == _DELTA_BYTE_ARRAY), default=1)
 
 
-def _longest_texts(source: Any, metadata: pq.FileMetaData, group: int, pages: dict[int, list[_Page]]) -> dict[int, int]:
+def _longest_texts(
+    source: Any, metadata: pq.FileMetaData, group: int, pages: dict[str, tuple[int, list[_Page]]]
+) -> dict[int, int]:
     """The same, with dictionaries looked through, where that is possible: ordinary ones are large and of short texts."""
-    names = {}
-    for index, found in pages.items():
-        column = metadata.schema.column(index)
-        is_flat = column.max_repetition_level == 0 and "." not in column.path and column.physical_type == "BYTE_ARRAY"
-        # The reader shows a dictionary only where the first values come out of it.
-        if is_flat and len(found) > 1 and found[0].kind == _DICTIONARY_PAGE and found[1].encoding in _DICTIONARIES:
-            names[column.name] = index
+    # The reader shows a dictionary only where the first values come out of it, and not inside of other columns.
+    names = {
+        name: index
+        for name, (index, found) in pages.items()
+        if "." not in name
+        and len(found) > 1
+        and found[0].kind == _DICTIONARY_PAGE
+        and found[1].encoding in _DICTIONARIES
+    }
     try:
         file = pq.ParquetFile(source, metadata=metadata, read_dictionary=list(names), pre_buffer=False)
         first = next(file.iter_batches(1, row_groups=[group], columns=list(names), use_threads=False), None)
@@ -250,4 +248,4 @@ def _longest_texts(source: Any, metadata: pq.FileMetaData, group: int, pages: di
     except (pa.ArrowException, OSError, ValueError, KeyError, AttributeError):
         return {}  # reading them will tell what is wrong
     longest = {name: pc.max(pc.binary_length(texts)).as_py() for name, texts in shown.items() if len(texts)}
-    return {names[name]: max(length or 1, _text_bytes(pages[names[name]][1:])) for name, length in longest.items()}
+    return {names[name]: max(length or 1, _text_bytes(pages[name][1][1:])) for name, length in longest.items()}

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, LakebraidError, StorageError
 from lakebraid.format.damage import damaged
+from lakebraid.format.parquet_footer import Footer, Group, Leaf, parse_footer, read_footer
 from lakebraid.format.parquet_pages import batch_rows, text_bytes_max, unfolded_bytes_max
 
 _MAGIC: Final = b"PAR1"
@@ -43,7 +44,7 @@ def read_parquet_block(content: bytes | memoryview, columns: list[str] | None, w
 
 
 def read_parquet_rows(
-    file: pq.ParquetFile, source: Any, size: int, groups: Sequence[int], columns: Sequence[str], where: str
+    file: CheckedFile, source: Any, size: int, groups: Sequence[int], columns: Sequence[str], where: str
 ) -> Iterator[pa.Table]:
     """The rows of these row groups, about `limits.BATCH_ROWS` at a time, however far the file unfolds.
 
@@ -51,7 +52,7 @@ def read_parquet_rows(
     """
     total = texts = 0
     try:
-        step = batch_rows(source, file.metadata, groups, set(columns), size, where)
+        step = batch_rows(source, file.metadata, file.footer, groups, set(columns), where)
         batches = file.iter_batches(step, row_groups=list(groups), columns=list(columns), use_threads=False)
         for rows in _together(batches):
             taken = rows.nbytes
@@ -91,19 +92,18 @@ def read_parquet_schema(source: Any, size: int, where: str) -> pa.Schema:
     return _plain(open_parquet_file(source, size, where).schema_arrow.empty_table()).schema
 
 
-def check_parquet(metadata: pq.FileMetaData, size: int, where: str) -> None:
+def check_parquet(footer: Footer, size: int, where: str) -> None:
     """Raises CorruptFile if a footer announces what a file of `size` bytes cannot hold, or more than is ever read."""
-    if metadata.num_rows < 0 or metadata.num_row_groups > size:
-        raise damaged(where, f"its footer announces {metadata.num_rows:,} rows in {metadata.num_row_groups:,} groups")
+    if footer.rows < 0:
+        raise damaged(where, f"its footer announces {footer.rows:,} rows")
     rows = decoded = 0
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        rows += row_group.num_rows
-        decoded += _check_group(row_group, size, f"row group {group:,}", where)
+    for number, group in enumerate(footer.groups):
+        rows += group.rows
+        decoded += _check_group(group, footer.leaves, size, f"row group {number:,}", where)
     if decoded > unfolded_bytes_max(size):
         raise damaged(where, f"its {size:,} bytes announce rows of {decoded:,} bytes")
-    if rows != metadata.num_rows:
-        raise damaged(where, f"its footer announces {metadata.num_rows:,} rows and its row groups {rows:,}")
+    if rows != footer.rows:
+        raise damaged(where, f"its footer announces {footer.rows:,} rows and its row groups {rows:,}")
 
 
 def format_parquet_block(table: pa.Table) -> bytes:
@@ -131,24 +131,40 @@ def _check_ends(content: memoryview, where: str) -> None:
         raise damaged(where, f"its footer claims {footer:,} of {len(content):,} bytes")
 
 
-def open_parquet_file(source: Any, size: int, where: str) -> pq.ParquetFile:
+class CheckedFile(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
+    """A Parquet file whose footer was looked through by us: pyarrow may be asked for its chunks."""
+
+    footer: Footer
+
+
+def open_parquet_file(source: Any, size: int, where: str) -> CheckedFile:
     """The file, its footer held against the limits before any page is decoded."""
     try:
-        file = pq.ParquetFile(
+        source = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, mode="r")
+        data = read_footer(source, where)
+        file = CheckedFile(
             source,
+            metadata=_metadata(data) if isinstance(source, pa.PythonFile) else None,  # saves a store the same request
             pre_buffer=False,  # memory stays flat,
             buffer_size=limits.PARQUET_BUFFER_BYTES,  # and holds a piece of a column chunk, not all of it
             coerce_int96_timestamp_unit="us",
             thrift_string_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
             thrift_container_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
         )
-        check_parquet(file.metadata, size, where)
+        file.footer = parse_footer(data, file.schema, where)
+        check_parquet(file.footer, size, where)
         names = file.schema_arrow.names
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(where, "its footer does not decode", error) from None
     if len(set(names)) < len(names):
         raise damaged(where, "it has two columns of one name")
     return file
+
+
+def _metadata(footer: bytes) -> pq.FileMetaData:
+    file = pa.BufferReader(_MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC)
+    limit = limits.PARQUET_FOOTER_BYTES_MAX
+    return pq.ParquetFile(file, thrift_string_size_limit=limit, thrift_container_size_limit=limit).metadata
 
 
 def _unreadable(where: str, what: str, error: Exception) -> LakebraidError:
@@ -162,24 +178,22 @@ def _unreadable(where: str, what: str, error: Exception) -> LakebraidError:
     return damaged(where, f"{what} ({error!s:.120})")
 
 
-def _check_group(group: pq.RowGroupMetaData, size: int, name: str, where: str) -> int:
+def _check_group(group: Group, leaves: Sequence[Leaf], size: int, name: str, where: str) -> int:
     """The bytes that the group announces, decoded."""
-    if not 0 <= group.total_byte_size <= limits.PARQUET_ROW_GROUP_BYTES_MAX or group.num_rows < 0:
-        raise damaged(where, f"its {name} announces {group.num_rows:,} rows of {group.total_byte_size:,} bytes")
+    if not 0 <= group.plain <= limits.PARQUET_ROW_GROUP_BYTES_MAX or group.rows < 0:
+        raise damaged(where, f"its {name} announces {group.rows:,} rows of {group.plain:,} bytes")
     plain = decoded = 0
-    for index in range(group.num_columns):
-        chunk = group.column(index)
-        stored = chunk.total_compressed_size
-        if not 0 <= stored <= size or chunk.num_values < group.num_rows:
-            raise damaged(where, f"column {index:,} of its {name} claims {stored:,} of {size:,} bytes")
-        if not 0 <= chunk.total_uncompressed_size <= stored * limits.PARQUET_EXPANSION_MAX:
+    for chunk, leaf in zip(group.chunks, leaves, strict=True):
+        if not 0 <= chunk.stored <= size or chunk.values < group.rows:
+            raise damaged(where, f"column {leaf.path[:60]!r} of its {name} claims {chunk.stored:,} of {size:,} bytes")
+        if not 0 <= chunk.plain <= chunk.stored * limits.PARQUET_EXPANSION_MAX:
             raise damaged(
                 where,
-                f"column {index:,} of its {name} would grow from {stored:,} bytes to {chunk.total_uncompressed_size:,}",
+                f"column {leaf.path[:60]!r} of its {name} would grow from {chunk.stored:,} bytes to {chunk.plain:,}",
             )
-        plain += chunk.total_uncompressed_size
-        decoded += chunk.num_values * _WIDTHS.get(chunk.physical_type, 16)
-    if max(plain, decoded) > limits.PARQUET_ROW_GROUP_BYTES_MAX or (group.num_rows and not group.num_columns):
+        plain += chunk.plain
+        decoded += chunk.values * _WIDTHS.get(leaf.physical_type, 16)
+    if max(plain, decoded) > limits.PARQUET_ROW_GROUP_BYTES_MAX or (group.rows and not leaves):
         raise damaged(where, f"its {name} announces {max(plain, decoded):,} bytes in all")
     return decoded
 
