@@ -67,13 +67,16 @@ def histories(
     partial: bool = True,
     services: Sequence[str] = ("compact", "log_compact", "replace", "clean"),
     settings: st.SearchStrategy[Settings] | None = None,
+    stories: Sequence[str] = (),
 ) -> History:
-    """A history. Without services of a kind, deletes or partial updates if asked."""
+    """A history. Without services of a kind, deletes or partial updates if asked; with the given stories at the end."""
     world = _World(draw, draw(settings_of() if settings is None else settings), deletes=deletes, partial=partial)
     steps = [step for step, needs in STEPS if needs in ("", *services)]
     steps_min = draw(st.sampled_from([1, steps_max // 3, steps_max * 2 // 3]))
     for step in draw(st.lists(st.sampled_from(steps), min_size=steps_min, max_size=steps_max)):
         getattr(world, step)()
+    for story in stories:
+        getattr(world, story)()
     for _ in range(draw(st.integers(0, 3))):
         world.finish()
     return world.history

@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from lakebraid.api.changes import Changes
     from lakebraid.api.snapshot import Snapshot
     from lakebraid.api.table import Table
+    from lakebraid.api.transaction import Transaction, WriteResult
     from lakebraid.spark.session import session
 
 _HOMES = {
     "Changes": "lakebraid.api.changes",
     "Snapshot": "lakebraid.api.snapshot",
     "Table": "lakebraid.api.table",
+    "Transaction": "lakebraid.api.transaction",
+    "WriteResult": "lakebraid.api.transaction",
     "session": "lakebraid.spark.session",
 }
 
@@ -64,7 +67,9 @@ __all__ = [
     "SnapshotExpired",
     "StorageError",
     "Table",
+    "Transaction",
     "UnsupportedTable",
     "WriteConflict",
+    "WriteResult",
     "session",
 ]

@@ -192,3 +192,113 @@ SCHEMA_BRANCHES_MAX: Final = 100
 
 PARQUET_BUFFER_BYTES: Final = 1 * MIB
 """How much of a column chunk is read ahead: about a page."""
+
+DECIDE_ATTEMPTS_MAX: Final = 10_000
+"""How often a decision is tried again because another writer was faster; hundreds happen with 64 busy writers."""
+
+LEDGER_ENTRIES_KEPT: Final = 1000
+"""Entries of the ledger that are kept at least; one is enough to be right, the others tell what happened."""
+
+LEDGER_ENTRY_BYTES_MAX: Final = 64 * MIB
+"""One entry of the ledger: every open write takes about 100 bytes of it."""
+
+CLOCK_AHEAD_MS_MAX: Final = 120_000
+"""How far this machine's clock may be ahead of the storage's: times never run back, so one bad clock drags all."""
+
+STAGED_HELD_MAX: Final = 64
+"""Staged objects of beginnings that are removed together with later ones."""
+
+GONE_STARTS_MAX: Final = 1000
+"""Rolled-back starts that the ledger remembers, the newest of them."""
+
+PLACE_ATTEMPTS_MAX: Final = 3
+"""How often a data file is created again whose creation was not answered; then the task fails and may run again."""
+
+LOG_BLOCK_ARROW_BYTES: Final = 96 * MIB
+"""Rows of one data block in memory; more make several blocks. Readers hold a block whole, and it stays below
+PARQUET_UNFOLDED_BYTES_FREE, so that no honest block is ever refused."""
+
+LOG_BLOCK_SMALL_BYTES: Final = 1 * MIB
+"""If all rows of a task take less, their blocks are written for speed, not for size: footers are a good part of them."""
+
+BASE_ROW_GROUP_ROWS: Final = 131_072
+"""Rows of a row group in base files: readers pass over whole ones by their statistics."""
+
+BASE_ROW_GROUP_BYTES: Final = 128 * MIB
+"""Bytes in memory of a row group in base files, whatever its rows."""
+
+DICTIONARY_SAMPLE_ROWS: Final = 4096
+"""Rows that are looked at to tell whether the values of a column repeat."""
+
+HEARTBEAT_INTERVAL_MS: Final = 20_000
+"""How often a writer shows that it lives. Hudi's judges allow two minutes, and so do ours: five beats may be missed."""
+
+HEARTBEAT_TIMEOUT_MS: Final = 120_000
+"""After this silence a writer may be rolled back: Hudi's own default (60 s, twice)."""
+
+WRITE_TASK_ROWS: Final = 4_000_000
+"""Rows that one task writes in process at a time: some hundred MiB of ordinary rows."""
+
+TASKS_MAX: Final = 8999
+"""Tasks of one write. They are numbered from 1000 to 9999, since Hudi compares their numbers as text."""
+
+ZONE_DIFFERENCE_MS_MAX: Final = 7 * 60_000
+"""How far a completion time may be from when its file was made, in a table in local time: zones differ by quarters of
+an hour, and a completion is written at once."""
+
+TABLE_NAME_CHARACTERS_MAX: Final = 255
+"""Of a table's name; catalogs and file systems take no longer ones."""
+
+COMPACT_ON_SPARK_BYTES: Final = 256 * MIB
+"""File bytes from which a compaction is worth Spark's tasks, if a session is there: below, this process takes seconds."""
+
+SPARK_DRIVER_BYTES: Final = 16 * MIB
+"""Data frames that are certainly no larger are fetched and written by the driver: a task costs more than their rows."""
+
+SPARK_SCAN_EXPANSION: Final = 4
+"""How many times its bytes on storage a scanned file is taken to have in memory."""
+
+SPARK_HANDED_BYTES: Final = 32 * MIB
+"""Rows of small partitions that the tasks of a write hand back to the driver, all together."""
+
+SPARK_HANDED_ROWS: Final = 16_384
+"""Rows of a partition that is handed back; a partition with more is worth files of its own."""
+
+SPARK_WRITE_FILES_MAX: Final = 512
+"""Log files that tasks may make each for itself; if there could be more, and small ones, rows are shuffled first."""
+
+SPARK_SMALL_FILE_BYTES: Final = 1 * MIB
+"""Bytes in memory of what is a small log file in that sense."""
+
+SPARK_TASK_ROWS_BYTES_MAX: Final = 2 * GIB - 1
+"""Rows that one Spark task may hold when it writes: Arrow's texts have 31-bit places, and executors little memory."""
+
+LOCK_WAIT_SECONDS_MAX: Final = 120
+"""How long one decision waits for Hudi's lock; Hudi holds it for parts of a second, seldom for seconds."""
+
+LOCK_POLL_SECONDS_MAX: Final = 0.25
+"""The longest pause between two looks at a lock that somebody else holds."""
+
+LOCK_FILE_BYTES_MAX: Final = 1 * MIB
+"""A lock file: ours has 200 bytes, Hudi's at most the stack trace of its owner."""
+
+LOCK_HEIRS_MAX: Final = 100
+"""How many processes may die, one after the other, while they remove the lock of a dead one."""
+
+LOCK_VALID_MS: Final = 300_000
+"""How long a lock on an object store is valid without being renewed: Hudi's default."""
+
+LOCK_RENEW_SECONDS: Final = 30
+"""How often it is renewed while it is held: Hudi's default."""
+
+LOCK_DRIFT_MS: Final = 500
+"""How far the clocks of two holders may differ, as Hudi has it; nobody takes an expired lock before that."""
+
+LOCK_MARGIN_MS: Final = 60_000
+"""A lock that is valid for less than this is renewed before anything is decided under it."""
+
+UNLOCK_ATTEMPTS_MAX: Final = 5
+"""How often giving a lock back is tried before the user is told that it stays behind."""
+
+MARKERS_FILE_BYTES_MAX: Final = 256 * MIB
+"""One MARKERS file of Hudi's timeline server: a line of about 150 bytes for each data file of a write."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.register_assert_rewrite("tests.unit.test_storage_contract")
+pytest.register_assert_rewrite("tests.unit.test_storage_contract", "tests.unit.test_storage_versions")
 
 SECRET = "hunter2hunter2"
 BUCKET = "lake"

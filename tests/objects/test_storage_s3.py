@@ -15,15 +15,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage import ObjectStorage, open_storage
+from lakebraid.txn.lease_lock import LeaseLock
 from tests.objects.conftest import BUCKET, SECRET, Stub, client, options
 from tests.unit import test_storage_contract as contract
+from tests.unit import test_storage_versions as versions
 
 pytestmark = pytest.mark.objects
 
 # Every test of the contract runs here too, with the fixture `storage` below.
-globals().update({name: test for name, test in vars(contract).items() if name.startswith("test_")})
+for module in (contract, versions):
+    globals().update({name: test for name, test in vars(module).items() if name.startswith("test_")})
 
 _folders = itertools.count()
 
@@ -243,3 +247,40 @@ def test_a_file_that_vanishes_under_a_parquet_reader_is_not_found(storage: Objec
     storage.delete(["f.parquet"])
     with pytest.raises(ObjectNotFound):
         file.read()
+
+
+def test_a_conditional_write_is_sent_once_and_a_lost_answer_is_unknown(scripted: ObjectStorage, stub: Stub) -> None:
+    stub.answer = lambda _method, _path: None
+    with pytest.raises(OutcomeUnknown):
+        scripted.replace_version("lock", b"x", {"e_tag": '"1"', "version": None})
+    assert [(method, headers.get("if-match")) for method, _, headers in stub.requests] == [("PUT", '"1"')]
+
+
+@pytest.mark.parametrize(("status", "code"), [(412, "PreconditionFailed"), (404, "NoSuchKey")])
+def test_a_conditional_write_that_was_refused_says_so(
+    scripted: ObjectStorage, stub: Stub, status: int, code: str
+) -> None:
+    stub.answer = lambda _method, _path: (status, error_body(code))
+    assert scripted.replace_version("lock", b"x", {"e_tag": '"1"', "version": None}) is None
+
+
+def test_a_conditional_write_beside_another_one_may_happen_yet(scripted: ObjectStorage, stub: Stub) -> None:
+    stub.answer = lambda _method, _path: (409, error_body("ConditionalRequestConflict"))
+    with pytest.raises(OutcomeUnknown):
+        scripted.replace_version("lock", b"x", {"e_tag": '"1"', "version": None})
+
+
+def test_hudis_lease_is_held_on_s3_by_one_writer_at_a_time(storage: ObjectStorage) -> None:
+    name = "counter"
+    storage.create(name, b"0")
+
+    def count(_: int) -> None:
+        for _ in range(5):
+            with LeaseLock(storage, SystemClock())() as hold:
+                seen = int(storage.read(name, 10))
+                assert hold.check()
+                storage.replace(name, b"%d" % (seen + 1))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(count, range(3)))
+    assert storage.read(name, 10) == b"15"

@@ -81,7 +81,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_wrapper_becomes_its_arrow_type_and_is_written_the_same_way(name):
+def test_every_wrapper_becomes_its_arrow_type_and_is_written_as_hudi_compares_it(name):
     value, kind, plain = CASES[name]
     content = _by_avro([("a", "p", _value(name, value)), ("b", None, _value("Int", 0))])
 
@@ -92,7 +92,10 @@ def test_every_wrapper_becomes_its_arrow_type_and_is_written_the_same_way(name):
     assert deleted.record_keys.to_pylist() == ["a", "b"]
     assert deleted.partition_paths.to_pylist() == ["p", None]
     assert deleted.unconditional.to_pylist() == [False, True]
-    assert format_delete_block(deleted.record_keys, deleted.partition_paths, deleted.ordering) == content
+    # Hudi's readers compare dates and moments as plain numbers and fail on the wrappers made for them.
+    as_written = {"Date": "Int", "TimestampMicros": "Long"}.get(name, name)
+    expected_bytes = _by_avro([("a", "p", _value(as_written, value)), ("b", None, _value("Int", 0))])
+    assert format_delete_block(deleted.record_keys, deleted.partition_paths, deleted.ordering) == expected_bytes
 
 
 def test_int_zero_and_null_mean_an_unconditional_delete_but_long_zero_does_not():

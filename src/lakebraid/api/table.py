@@ -4,26 +4,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.api.changes import Changes
+from lakebraid.api.deleting import with_ordering
+from lakebraid.api.inputs import arrow_schema
 from lakebraid.api.planning import Mode, Source, Where
 from lakebraid.api.snapshot import Snapshot
+from lakebraid.api.transaction import Operation, Transaction, WriteResult
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.format.times import parse_user_time
-from lakebraid.model.config import TableConfig
+from lakebraid.model.config import MergeMode, TableConfig
+from lakebraid.model.creation import check_agrees, plan_table
+from lakebraid.services import compaction
+from lakebraid.services.compaction import Compacted
 from lakebraid.storage import Storage, open_storage
 from lakebraid.table.listing import TimelineListing, load_listing
 from lakebraid.table.loading import load_config, pause
 from lakebraid.table.show import printable
 from lakebraid.table.view import load_view, load_views
+from lakebraid.txn import operations
+from lakebraid.txn.creating import create_table
+from lakebraid.txn.heartbeat import intervals_ms
+from lakebraid.txn.rescue import Rescue, rescue, sweep
+from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +44,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Time = str | int | float | datetime
 """A moment: an instant's 17 digits, a timezone-aware datetime, RFC 3339 text with an offset, epoch seconds or millis."""
+Rows = Any
+"""Rows to write: a Spark DataFrame, an Arrow table or reader, a pandas or polars DataFrame, a list of dictionaries."""
 
 
 class Table:
@@ -45,6 +59,7 @@ class Table:
     ) -> None:
         self._storage, self._source, self._config, self._clock = storage, source, config, clock
         self._properties = MappingProxyType(dict(properties))
+        self._writing = Writing(storage, clock)
 
     @classmethod
     def open(
@@ -62,6 +77,59 @@ class Table:
         config, properties = load_config(storage)
         source = Source(storage.url, tuple(sorted((storage_options or {}).items())))
         return cls(storage, source, config, properties, clock or SystemClock())
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema: Any = None,
+        *,
+        record_keys: str | Sequence[str],
+        ordering_fields: str | Sequence[str] | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        table_type: str = "mor",
+        buckets: int = 8,
+        concurrency: str = "nbcc",
+        index: str = "bucket",
+        properties: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        seed_base: bool | None = None,
+        hive_style_partitioning: bool | None = None,
+        shared: bool = False,
+        exist_ok: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> Table:
+        """A new table of version 9; `schema` is an Arrow schema, a Spark StructType, DDL text, or None: the first rows say.
+
+        With `ordering_fields` the greatest ordering value of a key wins, else the last writer. `shared=True` if Apache
+        Hudi jobs write the table as well: then every decision is made inside Hudi's own lock.
+        """
+        storage = open_storage(path, storage_options)
+        clock = clock or SystemClock()
+        spec = plan_table(
+            storage.url,
+            arrow_schema(schema),
+            record_keys=record_keys,
+            ordering_fields=ordering_fields,
+            partition_by=partition_by,
+            table_type=table_type,
+            buckets=buckets,
+            concurrency=concurrency,
+            index=index,
+            properties=properties,
+            name=name,
+            seed_base=seed_base,
+            hive_style_partitioning=hive_style_partitioning,
+            shared=shared,
+        )
+        try:
+            create_table(storage, clock, spec)
+        except InvalidArgument as error:
+            if not (exist_ok and error.facts.get("exists")):
+                raise
+            check_agrees(spec, load_config(storage)[0])
+        return cls.open(path, storage_options, clock=clock)
 
     @property
     def path(self) -> str:
@@ -150,6 +218,69 @@ class Table:
         times = (end,) if start is None else (end, start)
         newer, *older = load_views(self._storage, self._config, self._clock, times)
         return Changes(self._storage, self._source, older[0] if older else None, newer, images=images)
+
+    def begin(
+        self, operation: Operation = "upsert", *, columns: Sequence[str] | None = None, block_format: str = "parquet"
+    ) -> Transaction:
+        """A write in steps: `txn.write(rows)` any number of times, then `txn.commit()` or `txn.abort()`.
+
+        `columns` makes it a partial update: columns that are not named stay as they are.
+        """
+        return Transaction(self._writing, self._source, operation, columns=columns, block_format=block_format)
+
+    def upsert(self, rows: Rows, *, columns: Sequence[str] | None = None, block_format: str = "parquet") -> WriteResult:
+        """Inserts rows, or changes those whose key is there; with `columns`, only these columns of them.
+
+        Never waits for other writers, and is never refused because another one touched the same keys.
+        """
+        return self._write("upsert", rows, columns, block_format)
+
+    def insert(self, rows: Rows, *, block_format: str = "parquet") -> WriteResult:
+        """Inserts rows. One whose key is there already is treated as an update."""
+        return self._write("insert", rows, None, block_format)
+
+    def bulk_insert(self, rows: Rows, *, block_format: str = "parquet") -> WriteResult:
+        """Loads many rows; into a table without rows this writes base files at once, which is the fastest."""
+        return self._write("bulk_insert", rows, None, block_format)
+
+    def delete(self, keys: Rows) -> WriteResult:
+        """Deletes rows by their key columns, and by the partition columns of a partitioned table.
+
+        Give the ordering columns as well to delete only what is not newer. Without them the rows as they are now are
+        deleted: a later event may bring a key back, an older one that arrives late does not.
+        """
+        if self._config.merge_mode is MergeMode.EVENT_TIME:
+            keys = with_ordering(self, self._config, keys)
+        return self._write("delete", keys, None, "parquet")
+
+    def status(self, instant: str) -> Literal["published", "refused", "open"]:
+        """How the write of that instant ended, or that it has not."""
+        return operations.status(self._writing.ledger(self._config), instant)
+
+    def compact(self, *, spark: SparkSession | None = None) -> list[Compacted]:
+        """Merges log files into base files, in process or, if there is much to do or `spark` is given, on Spark.
+
+        Runs beside any number of writers and changes no answer. First brings plans to their end whose executors died.
+        """
+        return compaction.compact(self._writing, options=dict(self._source.options), spark=spark)
+
+    def rollback(self, *, timeout_seconds: float | None = None) -> Rescue:
+        """Takes back the writes of dead writers and removes what they left behind.
+
+        Dead is who has shown no heartbeat for `timeout_seconds`; without it the table's setting counts, two minutes.
+        A living writer whose beat is merely late may be hit; its commit is then refused, and nothing of it is visible.
+        """
+        ledger = self._writing.ledger(self._config)
+        _, timeout_ms = intervals_ms(self._properties)
+        if timeout_seconds is not None:
+            timeout_ms = int(timeout_seconds * 1000)
+        done = rescue(ledger, self._clock.token(), timeout_ms=timeout_ms)
+        return replace(done, removed=sweep(self._storage, self._clock, self._config, ledger))
+
+    def _write(self, operation: Operation, rows: Any, columns: Sequence[str] | None, block_format: str) -> WriteResult:
+        with self.begin(operation, columns=columns, block_format=block_format) as transaction:
+            transaction.write(rows)
+            return transaction.commit()
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:
         """All instants with their times, action, state, rows and files; prints well, and shows itself in a notebook."""

@@ -22,6 +22,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "doctor": ("lakebraid.cli.doctor:doctor", "Look at what lakebraid needs on this machine, and say what is missing."),
     "show": ("lakebraid.cli.looking:show", "Print rows of a table, read in this process without Spark."),
+    "torture": (
+        "lakebraid.cli.torture:torture",
+        "Kill and stop real writers on one table at random, then account for every row.",
+    ),
     "timeline": (
         "lakebraid.cli.looking:timeline",
         "Show what happened to a table: each instant with its times, action, state, rows and files.",

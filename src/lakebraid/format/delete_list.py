@@ -86,7 +86,8 @@ def format_delete_block(
 ) -> bytes:
     """The content of a delete block; the wrapper of each ordering value follows from its Arrow type.
 
-    Rows whose ordering values are all null, and all rows if `ordering` is None, become unconditional deletes.
+    Rows whose ordering values are all null, and all rows if `ordering` is None, become unconditional deletes. So do,
+    since Hudi's format cannot tell them apart, those with the int 0 or the date 1970-01-01.
     """
     if record_keys.null_count:
         raise InvalidArgument("A delete needs a record key; at least one is null. Nothing was written.")
@@ -283,14 +284,23 @@ def _wrapped_list(values: tuple[bytes | None, ...]) -> bytes:
 def _wrapped_column(values: pa.Array) -> list[bytes | None]:
     kind = _kind_of(values.type)
     try:
-        plain = pc.cast(values, _ARROW_TYPES[kind])
+        plain = pc.cast(_as_number(values), _ARROW_TYPES[kind])
         if kind in _NUMBERS:
-            plain = plain.cast(pa.int32() if kind in (_INT, _DATE) else pa.int64())
+            plain = plain.cast(pa.int32() if kind == _INT else pa.int64())
     except pa.ArrowException as error:
         raise InvalidArgument(
             f"Ordering values do not fit Hudi's delete format: {error}. Nothing was written."
         ) from error
     return [None if value is None else bytes((kind << 1,)) + _encode(kind, value) for value in plain.to_pylist()]
+
+
+def _as_number(values: pa.Array) -> pa.Array:
+    """Dates as days, moments as microseconds."""
+    if pa.types.is_date(values.type):
+        return values.cast(pa.date32()).cast(pa.int32())
+    if pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp("us", tz=values.type.tz)).cast(pa.int64())
+    return values
 
 
 def _encode(kind: int, value: Any) -> bytes:
@@ -318,10 +328,11 @@ def _kind_of(kind: pa.DataType) -> int:
         (is_.is_float64(kind), _DOUBLE_),
         (is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind), _STRING),
         (is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind), _BYTES),
-        (is_.is_date(kind), _DATE),
         (is_.is_decimal(kind), _DECIMAL_),
         (is_.is_time(kind), _TIME),
-        (is_.is_timestamp(kind), _TIMESTAMP),
+        # Hudi compares these with the plain numbers of its rows, and its own wrappers for them with nothing at all.
+        (is_.is_date(kind), _INT),
+        (is_.is_timestamp(kind), _LONG),
     ):
         if found:
             return wrapper

@@ -58,6 +58,20 @@ def format_instant_time(epoch_ms: int, zone: tzinfo) -> str:
     )
 
 
+def next_instant_time(text: str) -> str:
+    """The millisecond after, as digits: no zone or summer time has a say, so it always sorts higher.
+
+    >>> next_instant_time("20260228235959999")
+    '20260301000000000'
+    >>> next_instant_time("0" * 17)
+    '00000000000000001'
+    """
+    try:
+        return format_instant_time(parse_instant_time(text, UTC) + 1, UTC)
+    except InvalidArgument:
+        return f"{int(text.ljust(17, '0')) + 1:017d}"  # in no calendar: a mark, or written by a broken clock
+
+
 def parse_instant_time(text: str, zone: tzinfo) -> int:
     """Milliseconds since 1970 of an instant time read in `zone`; InvalidArgument if no calendar has it.
 

@@ -83,6 +83,12 @@ class TableConfig:
     cdc_enabled: bool
     may_share_logs: bool
     """Whether one log file may hold blocks of several instants, as before version 8."""
+    concurrency: str = "single"
+    """How writers get along: nbcc, occ or single (Hudi's default); other text as it is stated."""
+    index: str = ""
+    """How a row finds its file group: bucket, simple or another of Hudi's; empty if every writer may choose."""
+    lock_provider: str | None = None
+    """The class of Hudi's lock, if the table is shared with Apache Hudi writers."""
 
     @property
     def zone(self) -> tzinfo:
@@ -135,6 +141,9 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         bucket_fields=_names(properties, "hoodie.bucket.index.hash.field") or keys,
         cdc_enabled=_flag(properties, "hoodie.table.cdc.enabled"),
         may_share_logs=layout == 1 or properties.get("hoodie.table.initial.version", "9") < "8",
+        concurrency=_concurrency(properties),
+        index=(properties.get("hoodie.index.type") or "").strip().lower(),
+        lock_provider=(properties.get("hoodie.write.lock.provider") or "").strip() or None,
     )
 
 
@@ -204,6 +213,12 @@ def _partial_mode(properties: Mapping[str, str], where: str) -> PartialMode:
     return PartialMode.IGNORE_DEFAULTS if not mode and _payload(properties) in _PARTIAL_PAYLOADS else mode
 
 
+def custom_payload(properties: Mapping[str, str]) -> str:
+    """The class that merges rows in a way of its own, whatever merge mode is stated; empty if there is none."""
+    payload = _payload(properties)
+    return "" if payload in (*_EVENT_TIME_PAYLOADS, *_COMMIT_TIME_PAYLOADS) else payload
+
+
 def _payload(properties: Mapping[str, str]) -> str:
     names = ("hoodie.table.payload.class", "hoodie.compaction.payload.class")
     return next((properties[n] for n in names if properties.get(n)), "").rpartition(".")[2]
@@ -228,6 +243,18 @@ def _key_generator(properties: Mapping[str, str]) -> str:
     if kind:
         return kind
     return _KEY_GENERATORS.get((properties.get("hoodie.table.keygenerator.class") or "").rpartition(".")[2], "")
+
+
+CONCURRENCY_MODES = {
+    "nbcc": "NON_BLOCKING_CONCURRENCY_CONTROL",
+    "occ": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "single": "SINGLE_WRITER",
+}
+
+
+def _concurrency(properties: Mapping[str, str]) -> str:
+    text = (properties.get("hoodie.write.concurrency.mode") or CONCURRENCY_MODES["single"]).strip().upper()
+    return next((short for short, mode in CONCURRENCY_MODES.items() if mode == text), text.lower())
 
 
 def _bucket_count(properties: Mapping[str, str], where: str) -> int | None:

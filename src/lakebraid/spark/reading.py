@@ -159,7 +159,7 @@ def _map(
                     for rows in read(task):
                         yield from rows.to_batches()
 
-    _use_this_python(spark)
+    use_this_python(spark)
     count = len(packs)
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(schema))
 
@@ -180,7 +180,7 @@ def packed(tasks: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
     return packs
 
 
-def _use_this_python(spark: SparkSession) -> None:
+def use_this_python(spark: SparkSession) -> None:
     """Lets a local session that somebody else made run our functions with the interpreter that has lakebraid."""
     context = getattr(spark, "_sc", None)  # Spark Connect has none, and its server chooses for itself
     if context is not None and "PYSPARK_PYTHON" not in os.environ and str(context.master).startswith("local"):

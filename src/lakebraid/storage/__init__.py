@@ -5,6 +5,14 @@ from lakebraid.storage.local import LocalStorage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.storage.objects import ObjectStorage
 from lakebraid.storage.opening import open_storage
-from lakebraid.storage.protocol import ObjectInfo, Storage
+from lakebraid.storage.protocol import ObjectInfo, Storage, VersionedStorage
 
-__all__ = ["LocalStorage", "MemoryStorage", "ObjectInfo", "ObjectStorage", "Storage", "open_storage"]
+__all__ = [
+    "LocalStorage",
+    "MemoryStorage",
+    "ObjectInfo",
+    "ObjectStorage",
+    "Storage",
+    "VersionedStorage",
+    "open_storage",
+]

@@ -27,6 +27,8 @@ class MemoryStorage:
     url: str = "memory://"
     clock: Clock = field(default_factory=SystemClock, repr=False)
     _objects: dict[str, tuple[bytes, int]] = field(default_factory=dict, repr=False)
+    _changes: dict[str, int] = field(default_factory=dict, repr=False)
+    """How often each name was written, also before it was deleted."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def read(self, name: str, size_max: int) -> bytes:
@@ -69,12 +71,29 @@ class MemoryStorage:
         with self._lock:
             if name in self._objects:
                 raise ObjectExists(f"{self.url}/{name} exists already. Nothing was changed.", name=name)
-            self._objects[name] = (bytes(data), self.clock.now_ms())
+            self._put(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
         check_name(name)
         with self._lock:
-            self._objects[name] = (bytes(data), self.clock.now_ms())
+            self._put(name, data)
+
+    def read_version(self, name: str, size_max: int) -> tuple[bytes, Any]:
+        check_name(name)
+        with self._lock:
+            if name not in self._objects:
+                raise self._absent(name)
+            data, version = self._objects[name][0], self._changes[name]
+        check_size(f"{self.url}/{name}", len(data), size_max)
+        return data, version
+
+    def replace_version(self, name: str, data: bytes, version: Any) -> Any | None:
+        check_name(name)
+        with self._lock:
+            if name not in self._objects or self._changes[name] != version:
+                return None
+            self._put(name, data)
+            return self._changes[name]
 
     def copy(self, source: str, target: str) -> None:
         check_name(source)
@@ -83,7 +102,7 @@ class MemoryStorage:
             if source not in self._objects:
                 raise self._absent(source)
             if target not in self._objects:
-                self._objects[target] = (self._objects[source][0], self.clock.now_ms())
+                self._put(target, self._objects[source][0])
 
     def delete(self, names: Iterable[str]) -> None:
         doomed = check_names(names)
@@ -98,6 +117,10 @@ class MemoryStorage:
         """None: no other process can see into this one's memory."""
         check_name(name)
         return None
+
+    def _put(self, name: str, data: bytes) -> None:
+        self._objects[name] = (bytes(data), self.clock.now_ms())
+        self._changes[name] = self._changes.get(name, 0) + 1
 
     def _get(self, name: str) -> tuple[bytes, int]:
         check_name(name)

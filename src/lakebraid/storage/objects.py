@@ -9,7 +9,7 @@ from typing import Any
 
 import obstore
 import pyarrow as pa
-from obstore.exceptions import AlreadyExistsError
+from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lakebraid.errors import ObjectExists, ObjectNotFound, StorageError
 from lakebraid.storage.bounds import check_range, check_size
@@ -45,6 +45,9 @@ class ObjectStorage:
         return ObjectStorage, (self.url, self._options)
 
     def read(self, name: str, size_max: int) -> bytes:
+        return self.read_version(name, size_max)[0]
+
+    def read_version(self, name: str, size_max: int) -> tuple[bytes, Any]:
         key = self._key(name)
         try:
             # The size arrives with the header of the answer; the body is fetched only by `bytes()`.
@@ -58,7 +61,7 @@ class ObjectStorage:
             raise StorageError(
                 f"Reading {self._where(name)} gave {len(data):,} of {size:,} bytes. Nothing was changed. Try again."
             )
-        return data
+        return data, {"e_tag": answer.meta["e_tag"], "version": answer.meta["version"]}
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         check_range(start, length)
@@ -123,6 +126,18 @@ class ObjectStorage:
             obstore.put(self._clients.patient, key, data, mode="overwrite", use_multipart=False)
         except CLIENT_ERRORS as error:
             raise object_failure(error, "Writing", self._where(name), changing=True) from None
+
+    def replace_version(self, name: str, data: bytes, version: Any) -> Any | None:
+        key = self._key(name)
+        try:
+            answer = obstore.put(self._clients.once, key, data, mode=version)
+        except (PreconditionError, FileNotFoundError) as error:
+            if status_and_code(error)[1] in _BUSY:
+                raise object_failure(error, "Writing", self._where(name), changing=True) from None
+            return None
+        except CLIENT_ERRORS as error:
+            raise object_failure(error, "Writing", self._where(name), changing=True) from None
+        return {"e_tag": answer["e_tag"], "version": answer["version"]}
 
     def copy(self, source: str, target: str) -> None:
         """One CopyObject request (or what GCS and Azure call it), which overwrites an equal target.

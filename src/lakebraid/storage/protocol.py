@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +71,18 @@ class Storage(Protocol):
     def native_path(self, name: str) -> str | None:
         """What `spark.read.parquet` must be given to read this object, already escaped; None if Spark cannot address
         it and it must be read through `open_input`.
+        """
+
+
+@runtime_checkable
+class VersionedStorage(Storage, Protocol):
+    """A store that can also change an object only if nobody else has: for Hudi's lock file, and nothing else."""
+
+    def read_version(self, name: str, size_max: int) -> tuple[bytes, Any]:
+        """The whole object and a mark of this version of it, for `replace_version`. ObjectNotFound if absent."""
+
+    def replace_version(self, name: str, data: bytes, version: Any) -> Any | None:
+        """Writes the object only if it still is that version: the mark of the new one, or None if it is another, or gone.
+
+        Sent once, never repeated: after OutcomeUnknown look whose bytes are there.
         """

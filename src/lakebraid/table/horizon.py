@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lakebraid import limits
 from lakebraid.errors import SnapshotExpired
+from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
 from lakebraid.format.services import parse_clean_metadata, parse_clean_plan
 from lakebraid.model.config import TableConfig
@@ -36,38 +37,64 @@ def check_retained(
 
     `replaced` are the groups that had been replaced by then: what was removed of them is not missed.
     """
-    gone: dict[GroupId, list[_Gone]] = defaultdict(list)
-    for file in _cleaned(storage, config, loaded.timeline, time):
-        by = replaced.get(file.group)
-        if by is None or outlives(file.parsed.request_time, by):
-            gone[file.group].append(file)
-    timeline = _with_archived(storage, config, loaded.timeline, gone.values()).as_of(time)
-    present: dict[GroupId, list[BaseFileName | LogFileName]] = defaultdict(list)
-    for found in loaded.files:
-        present[found.group].append(found.parsed)
-    for group, files in gone.items():
-        # A clean also lists what it failed to delete; what still lies there is not gone.
-        missing = _missing(present[group], [f for f in files if f.parsed not in present[group]], timeline)
-        if missing is not None:
-            raise SnapshotExpired(
-                f"{storage.url} as of {time} can no longer be read: the clean {missing.by.request_time} "
-                f"({missing.by.completion_time or 'unfinished'}) removed {missing.parsed.format()} in partition "
-                f"{group.partition or '(none)'!r}. Newer versions are safe. Read a later time.",
-                path=storage.url,
-                as_of=time,
-                removed_by=missing.by.request_time,
-            )
+    cleaned = _still_owned(_cleaned(storage, config, loaded.timeline, time), replaced)
+    timeline = _with_archived(storage, config, loaded.timeline, cleaned).as_of(time)
+    missing = _first_missing(loaded, cleaned, timeline)
+    if missing is not None:
+        # An archived replacement is known only if files of its time still lie here. It may be why nobody needs these.
+        cleaned = _still_owned(cleaned, _archived_replaced(storage, config, time))
+        missing = _first_missing(loaded, cleaned, timeline)
+    if missing is not None:
+        raise SnapshotExpired(
+            f"{storage.url} as of {time} can no longer be read: the clean {missing.by.request_time} "
+            f"({missing.by.completion_time or 'unfinished'}) removed {missing.parsed.format()} in partition "
+            f"{missing.group.partition or '(none)'!r}. Newer versions are safe. Read a later time.",
+            path=storage.url,
+            as_of=time,
+            removed_by=missing.by.request_time,
+        )
 
 
-def _with_archived(storage: Storage, config: TableConfig, timeline: Timeline, gone: Iterable[list[_Gone]]) -> Timeline:
+def _still_owned(cleaned: Iterable[_Gone], replaced: Mapping[GroupId, Instant]) -> list[_Gone]:
+    """Those that had not been replaced."""
+    return [f for f in cleaned if f.group not in replaced or outlives(f.parsed.request_time, replaced[f.group])]
+
+
+def _archived_replaced(storage: Storage, config: TableConfig, time: str) -> dict[GroupId, Instant]:
+    """The groups that archived replacements had taken away by then, each with the last one that did."""
+    replaced: dict[GroupId, Instant] = {}
+    rows = load_history(storage, config, actions=frozenset({"replacecommit"}), with_metadata=True)
+    for row in sorted(rows, key=lambda r: r.instant.completion_time or ""):
+        if (row.instant.completion_time or "9") <= time:
+            metadata = parse_commit(row.metadata or b"", f"archived {row.instant.request_time} of {storage.url}")
+            for partition, file_ids in metadata.replaced.items():
+                replaced |= {GroupId(partition, file_id): row.instant for file_id in file_ids}
+    return replaced
+
+
+def _with_archived(storage: Storage, config: TableConfig, timeline: Timeline, cleaned: Iterable[_Gone]) -> Timeline:
     """The timeline with the archived writers of removed files: when they completed decides whether they are missed."""
-    starts = {file.parsed.request_time for files in gone for file in files}
+    starts = {file.parsed.request_time for file in cleaned}
     unknown = {start for start in starts if timeline.write(start) is None}
     if not unknown:
         return timeline
     found = [a.instant for a in load_history(storage, config, min(unknown), actions=WRITE_ACTIONS)]
     known = [*timeline.archived, *(i for i in found if i.request_time in unknown)]
     return Timeline(timeline.active, tuple(sorted(known)), timeline.until)
+
+
+def _first_missing(loaded: Loaded, cleaned: Iterable[_Gone], timeline: Timeline) -> _Gone | None:
+    """A cleaned file that a read as of the timeline's moment needs, or None."""
+    present: dict[GroupId, list[BaseFileName | LogFileName]] = defaultdict(list)
+    for found in loaded.files:
+        present[found.group].append(found.parsed)
+    gone: dict[GroupId, list[_Gone]] = defaultdict(list)
+    for file in cleaned:
+        # A clean also lists what it failed to delete; what still lies there is not gone.
+        if file.parsed not in present[file.group]:
+            gone[file.group].append(file)
+    missing = (_missing(present[group], files, timeline) for group, files in gone.items())
+    return next((file for file in missing if file is not None), None)
 
 
 def _missing(

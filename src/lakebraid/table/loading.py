@@ -26,6 +26,7 @@ from lakebraid.table.history import load_history
 
 PROPERTIES = ".hoodie/hoodie.properties"
 PARTITION_MARK = ".hoodie_partition_metadata"
+_PENDING = (".requested", ".inflight")
 _REMOVERS = frozenset({"clean", "rollback", "restore"})
 
 
@@ -139,13 +140,14 @@ def _timeline_files(storage: Storage, config: TableConfig) -> list[ObjectInfo]:
 
 
 def _timeline(files: Iterable[ObjectInfo], config: TableConfig) -> Timeline:
-    names = {}
-    for file in files:
-        name = file.name.rpartition("/")[2]
-        names[name] = format_instant_time(file.modified_ms, config.zone)
-    times = None if config.layout == 1 else names
+    named = {file.name.rpartition("/")[2]: file for file in files}
+    times = {}
+    if config.layout != 1:
+        # Left from an upgrade: a completed file whose name has no completion time; the file's own takes its place.
+        old = [name for name in named if "_" not in name and not name.endswith(_PENDING)]
+        times = {name: format_instant_time(named[name].modified_ms, config.zone) for name in old}
     # Layout 1 has no completion times; instants never overlap there, so their order of start serves.
-    return build_timeline(names, layout=config.layout, completion_times=times)
+    return build_timeline(named, layout=config.layout, completion_times=times)
 
 
 def _removals(timeline: Timeline) -> set[tuple[str, str, str]]:

@@ -16,23 +16,33 @@ import pyarrow.compute as pc
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, winners
 from lakebraid.tasks.partial import merge_partial
-from lakebraid.tasks.versions import Versions, outranks, row_keys
+from lakebraid.tasks.versions import Buried, Versions, outranks, row_keys
 
 
-def merge(base: Iterable[pa.Table], versions: Versions | None, rules: MergeRules, *, late: bool) -> Iterator[pa.Table]:
+def merge(
+    base: Iterable[pa.Table],
+    versions: Versions | None,
+    rules: MergeRules,
+    *,
+    late: bool,
+    buried: Buried | None = None,
+) -> Iterator[pa.Table]:
     """The rows of a slice. `base` yields tables with the columns of the versions' rows; keys are unique in it.
 
-    `late` says that some version may rank before a row of the base, so that request times must be compared.
+    `late` says that some version may rank before a row of the base, so that request times must be compared. `buried`
+    is told, when the base is through, which versions are deletes that nothing outranks.
     """
     if versions is None:
         yield from base
     elif versions.present is not None:
-        yield from merge_partial(base, versions, rules, late=late)
+        yield from merge_partial(base, versions, rules, late=late, buried=buried)
     else:
-        yield from _merge_whole(base, versions, rules, late=late)
+        yield from _merge_whole(base, versions, rules, late=late, buried=buried)
 
 
-def _merge_whole(base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool) -> Iterator[pa.Table]:
+def _merge_whole(
+    base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool, buried: Buried | None
+) -> Iterator[pa.Table]:
     encoded = versions.keys.dictionary_encode()
     keys, codes = encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
     best = winners(codes, versions.order, versions.unconditional, len(keys))
@@ -47,8 +57,10 @@ def _merge_whole(base: Iterable[pa.Table], versions: Versions, rules: MergeRules
         log_wins = outranks(versions, best[matched], batch, rows, rules, late=late)
         base_won[matched[~log_wins]] = True
         yield _without(batch, rows[log_wins])
-    alive = best[~base_won]
-    yield versions.rows.take(pa.array(alive[~versions.deleted[alive]]))
+    top = best[~base_won]
+    if buried is not None:
+        buried(versions, top[versions.deleted[top]])
+    yield versions.rows.take(pa.array(top[~versions.deleted[top]]))
 
 
 def _without(batch: pa.Table, rows: Ints) -> pa.Table:

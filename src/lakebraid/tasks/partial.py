@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.model.merge_rules import MergeRules
-from lakebraid.model.ordering import Ints, OrderKeys, ranks
-from lakebraid.tasks.versions import Versions, counts, outranks, row_keys
+from lakebraid.model.ordering import Bools, Ints, OrderKeys, ranks
+from lakebraid.tasks.versions import Buried, Versions, counts, outranks, row_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,15 @@ class _Fold:
     suppliers: dict[str, Ints]
 
 
-def merge_partial(base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool) -> Iterator[pa.Table]:
+def merge_partial(
+    base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool, buried: Buried | None = None
+) -> Iterator[pa.Table]:
     """As `merge.merge`, for slices in which some versions are partial."""
     encoded = versions.keys.dictionary_encode()
     keys, codes = encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
     fold = _fold(codes, versions, len(keys))
     unmatched = np.ones(len(keys), np.bool_)
+    base_won = np.zeros(len(keys), np.bool_)
     for batch in base:
         found = pc.index_in(row_keys(batch, rules), value_set=keys)
         is_matched = np.asarray(found.is_valid())
@@ -44,7 +47,13 @@ def merge_partial(base: Iterable[pa.Table], versions: Versions, rules: MergeRule
         matched = np.asarray(found.drop_null()).astype(np.int64)
         unmatched[matched] = False
         yield batch.filter(pa.array(~is_matched))
-        yield _over_base(batch.filter(pa.array(is_matched)), matched, fold, versions, rules, late=late)
+        own = batch.filter(pa.array(is_matched))
+        above = outranks(versions, fold.top[matched], own, np.arange(own.num_rows), rules, late=late)
+        base_won[matched[~above]] = True
+        yield _over_base(own, matched, fold, versions, rules, above)
+    if buried is not None:
+        top = fold.top[~base_won]
+        buried(versions, top[versions.deleted[top]])
     rest = np.flatnonzero(unmatched & ~versions.deleted[fold.top])
     # A value that nobody supplies is what the version on top holds: null, or the marker that stands for "unchanged".
     suppliers = {n: np.where(s[rest] >= 0, s[rest], fold.top[rest]) for n, s in fold.suppliers.items()}
@@ -77,11 +86,10 @@ def _fold(codes: Ints, versions: Versions, count: int) -> _Fold:
 
 
 def _over_base(
-    base: pa.Table, keys: Ints, fold: _Fold, versions: Versions, rules: MergeRules, *, late: bool
+    base: pa.Table, keys: Ints, fold: _Fold, versions: Versions, rules: MergeRules, above: Bools
 ) -> pa.Table:
-    """The rows of these keys, whose base rows stand in `base` in the same order."""
+    """The rows of these keys, whose base rows stand in `base` in the same order, and are outranked where `above`."""
     top = fold.top[keys]
-    above = outranks(versions, top, base, np.arange(base.num_rows), rules, late=late)
     alive = np.flatnonzero(~(above & versions.deleted[top]))
     rows = pa.concat_tables([base, versions.rows])
     dead_log = versions.deleted[top]

@@ -21,19 +21,22 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.files import open_base
 from lakebraid.tasks.merge import merge
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
-from lakebraid.tasks.versions import load_versions, row_keys
+from lakebraid.tasks.versions import Buried, load_versions, row_keys
 
 
 def read_slice(
-    storage: Storage, plan: ReadPlan, task: SliceTask, *, keys: pa.Array | None = None
+    storage: Storage, plan: ReadPlan, task: SliceTask, *, keys: pa.Array | None = None, buried: Buried | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of a slice that match, with the plan's columns, a bounded number at a time; only those `keys`, if given."""
+    """The rows of a slice that match, with the plan's columns, a bounded number at a time; only those `keys`, if given.
+
+    `buried` is told of the deletes in the logs that nothing outranks.
+    """
     keys = plan.keys if keys is None else keys
     schema = plan.read_schema((*plan.columns, *(plan.rules.key_columns if keys is not None else ())), task)
     versions = load_versions(storage, plan, task, schema, keys) if task.log_names else None
     base = _base_batches(storage, plan, task, schema, keys)
     keep = None if plan.where is None else to_arrow(plan.where)
-    for merged in merge(base, versions, plan.rules, late=task.has_late_log):
+    for merged in merge(base, versions, plan.rules, late=task.has_late_log, buried=buried):
         rows = _with_constants(merged, task)
         wanted = rows if keep is None else rows.filter(keep)
         if wanted.num_rows:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -40,11 +41,17 @@ class Versions:
     rows: pa.Table
     """The columns of the plan's read schema; all null for deletes."""
     order: OrderKeys
+    ordering: tuple[pa.Array, ...]
+    """The ordering values themselves, also those of deletes, whose rows hold nothing."""
     deleted: Bools
     unconditional: Bools
     request_times: Ints
     present: dict[str, Bools] | None
     """For partial updates: whether a column's value counts, by row; None if all do."""
+
+
+Buried = Callable[[Versions, Ints], object]
+"""Is told versions and which of them, by row, are deletes that nothing outranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,7 @@ def _only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
         keys=versions.keys.take(index),
         rows=versions.rows.take(index),
         order=versions.order.take(rows),
+        ordering=tuple(values.take(index) for values in versions.ordering),
         deleted=versions.deleted[rows],
         unconditional=versions.unconditional[rows],
         request_times=versions.request_times[rows],
@@ -279,6 +287,7 @@ def _joined(parts: list[_Part], times: list[Ints], rules: MergeRules, schema: pa
         keys=pa.concat_arrays([_one(p.keys) for p in parts]),
         rows=rows,
         order=order_keys(order, len(rows)),
+        ordering=tuple(order),
         deleted=np.concatenate([p.deleted for p in parts]),
         unconditional=np.concatenate([p.unconditional for p in parts]),
         request_times=np.concatenate(times),

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deleting by key where the user gave no ordering values: the rows as they are now are what shall go.
+
+A delete without ordering value would be weaker than it looks: if an older event arrives after it, Hudi's readers bring
+the row back that was deleted (docs/differences.md). So every delete gets the ordering value of the row it removes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakebraid.api.inputs import arrow_pieces, is_spark
+from lakebraid.errors import InvalidArgument
+from lakebraid.model.config import TableConfig
+from lakebraid.model.evolution import conform
+
+if TYPE_CHECKING:
+    from lakebraid.api.table import Table
+
+
+def with_ordering(table: Table, config: TableConfig, keys: Any) -> Any:
+    """The keys with the ordering values of their rows now; keys without a row are left out, there is nothing to delete."""
+    names = set(keys.columns) if is_spark(keys) else None
+    given = None if is_spark(keys) else pa.concat_tables(arrow_pieces(keys))
+    names = names if given is None else set(given.column_names)
+    if {*config.ordering_fields} <= (names or set()):
+        return keys if given is None else given
+    if given is None:
+        given = keys.select(*_identifying(config, names or set())).toArrow()
+    wanted = _identifying(config, {*given.column_names})
+    rows = table.to_arrow(columns=[*wanted, *config.ordering_fields])
+    given = conform(given.select(wanted), pa.schema([rows.schema.field(name) for name in wanted]), "keys to delete")
+    return rows.join(given.group_by(wanted).aggregate([]), keys=wanted, join_type="left semi")
+
+
+def _identifying(config: TableConfig, names: set[str]) -> list[str]:
+    wanted = list(dict.fromkeys([*config.record_keys, *config.partition_fields]))
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise InvalidArgument(
+            f"To delete rows, their key and partition columns must be given; {', '.join(missing)} is missing. "
+            "Nothing was deleted.",
+            columns=missing,
+        )
+    return wanted

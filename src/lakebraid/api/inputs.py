@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may hand to a write: Arrow, pandas, polars, Spark, or plain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lakebraid import limits
+from lakebraid.errors import InvalidArgument
+
+
+def is_spark(data: object) -> bool:
+    """Whether this is a Spark DataFrame, classic or Connect; pyspark is not imported to find out."""
+    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.sql") for c in type(data).__mro__)
+
+
+def arrow_schema(given: Any) -> Any:
+    """A schema as the model takes it: Spark's own become Arrow's, everything else passes."""
+    if any(c.__name__ == "StructType" and c.__module__.startswith("pyspark.sql") for c in type(given).__mro__):
+        from lakebraid.spark.schemas import from_spark  # noqa: PLC0415  whoever has a StructType has loaded pyspark
+
+        return from_spark(given)
+    return given
+
+
+def arrow_pieces(data: Any) -> Iterator[pa.Table]:
+    """The rows as Arrow tables of a bounded number of rows each; at least one, however empty."""
+    if isinstance(data, pa.RecordBatchReader):
+        yield from _gathered(data, data.schema)
+    elif isinstance(data, pa.Table | pa.RecordBatch):
+        yield from _sliced(pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data)
+    else:
+        yield from _sliced(_as_table(data))
+
+
+def _as_table(data: Any) -> pa.Table:
+    kind = type(data)
+    try:
+        if kind.__module__.startswith("pandas"):
+            return pa.Table.from_pandas(data, preserve_index=False)
+        if kind.__module__.startswith("polars") and kind.__name__ == "LazyFrame":
+            data = data.collect()
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+        if hasattr(data, "to_arrow"):
+            return data.to_arrow()
+        if isinstance(data, Mapping):
+            return pa.table(dict(data))
+        if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+            return pa.Table.from_pylist(list(data))
+    except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgument(
+            f"These rows ({kind.__name__}) cannot be turned into Arrow columns: {error!s:.300}. Nothing was written. "
+            "Mend the named column, or give an Arrow table with the types you mean."
+        ) from error
+    raise InvalidArgument(
+        f"Rows cannot be taken from a {kind.__module__}.{kind.__name__}. Nothing was written. Give a Spark DataFrame, an "
+        "Arrow table or reader, a pandas or polars DataFrame, or a list of dictionaries."
+    )
+
+
+def _sliced(table: pa.Table) -> Iterator[pa.Table]:
+    yield table.slice(0, limits.WRITE_TASK_ROWS)
+    for start in range(limits.WRITE_TASK_ROWS, table.num_rows, limits.WRITE_TASK_ROWS):
+        yield table.slice(start, limits.WRITE_TASK_ROWS)
+
+
+def _gathered(reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    is_empty = True
+    for batch in reader:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= limits.WRITE_TASK_ROWS:
+            yield pa.Table.from_batches(held, schema)
+            held, rows, is_empty = [], 0, False
+    if held or is_empty:
+        yield pa.Table.from_batches(held, schema)

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One write, from begin to commit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from lakebraid import limits
+from lakebraid.api.inputs import arrow_pieces, is_spark
+from lakebraid.api.planning import Source
+from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack
+from lakebraid.format.commit import CommitMetadata
+from lakebraid.model.schema_text import table_schema_text
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.write_task import WritePlan, write_rows
+from lakebraid.txn import operations
+from lakebraid.txn.heartbeat import Heartbeat, beat, intervals_ms
+from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.rollback import forget, roll_back
+from lakebraid.txn.session import TableSchema, Writing
+from lakebraid.txn.stats import write_stats
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Operation = Literal["upsert", "insert", "bulk_insert", "delete"]
+_FIRST_TASK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """How a write ended."""
+
+    instant: str
+    completion_time: str
+    operation: str
+    rows_written: int
+    rows_deleted: int
+    files: int
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
+    """How long each phase took."""
+
+
+class Transaction:
+    """A write that nobody sees before `commit`. For one use: after commit or abort it is over.
+
+    As a context manager it commits at the end of the block, and aborts if the block raises.
+    """
+
+    def __init__(
+        self,
+        writing: Writing,
+        source: Source,
+        operation: Operation,
+        *,
+        columns: Sequence[str] | None = None,
+        block_format: str = "parquet",
+        spark: SparkSession | None = None,
+    ) -> None:
+        self._writing, self._source, self._operation, self._spark = writing, source, operation, spark
+        self._clock = writing.clock
+        self._seconds: dict[str, float] = {}
+        self._txn = self._clock.token()
+        self._files: list[StagedFile] = []
+        self._task = _FIRST_TASK
+        self._end: str | None = None
+        self._is_lost = False
+        with self._timed("begin"):
+            config, properties = writing.settings()
+            self._ledger = writing.ledger(config)
+            self._schema = writing.schema(self._ledger)
+            chosen = None if columns is None else tuple(columns)
+            self.instant, into_base = self._begin(chosen)
+            self._heartbeat = self._start_beating(intervals_ms(properties)[0])
+        self._plan_of: Callable[[TableSchema], WritePlan] = lambda schema: WritePlan(
+            url=source.url,
+            options=source.options,
+            start=self.instant,
+            schema=schema.columns,
+            config=config,
+            buckets=config.buckets or 1,
+            operation=operation,
+            block_format=block_format,
+            columns=chosen,
+            into_base=into_base,
+            file_ids=writing.file_ids(properties, self._ledger),
+        )
+
+    def write(self, data: Any) -> None:
+        """Writes rows into files that nobody sees yet; may be called several times, later rows win ties.
+
+        Raises InvalidArgument if rows do not fit; then abort, or go on with others.
+        """
+        self._check_usable("write")
+        with self._timed("write"):
+            if is_spark(data):
+                self._write_spark(data)
+                return
+            for piece in arrow_pieces(data):
+                plan = self._plan(piece.schema)
+                self._files += write_rows(self._writing.storage, plan, piece, self._next_task())
+                self._check_usable("write")
+
+    def commit(self) -> WriteResult:
+        """Publishes the write: from now on everybody sees all of it.
+
+        RolledBack: certainly nothing is visible. CommitUnknown: ask `table.status(txn.instant)`.
+        """
+        self._check_usable("commit")
+        with self._timed("commit"):
+            self._end = "committed"
+            self._heartbeat.stop()
+            completion = self._publish()
+            self._writing.remember(self._ledger)
+            forget(self._writing.storage, self.instant)
+        return WriteResult(
+            self.instant,
+            completion,
+            self._operation,
+            sum(f.rows for f in self._files),
+            sum(f.deletes for f in self._files),
+            len(self._files),
+            dict(self._seconds),
+        )
+
+    def abort(self) -> None:
+        """Gives the write up and removes its files; nothing of it is ever visible. Twice is fine."""
+        if self._end is not None:
+            return
+        self._end = "aborted"
+        self._heartbeat.stop()
+        roll_back(self._ledger, self._txn, self.instant)
+        self._writing.remember(self._ledger)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and self._end is None:
+            self.commit()
+        elif kind is not None:
+            with contextlib.suppress(LakebraidError):  # the error that brought us here says more
+                self.abort()
+
+    def __repr__(self) -> str:
+        return f"Transaction({self._operation} {self.instant}, {self._end or 'open'}, {len(self._files)} files)"
+
+    def _begin(self, columns: tuple[str, ...] | None) -> tuple[str, bool]:
+        def begin(*, adds_base: bool) -> str:
+            return operations.begin(
+                self._ledger,
+                self._txn,
+                adds_base=adds_base,
+                columns=columns,
+                beat=lambda start: cast("None", beat(self._writing.storage, start)),
+            )
+
+        newest = self._ledger.known or self._ledger.newest()
+        if self._operation == "bulk_insert" and newest.state.is_fresh and not self._ledger.is_shared:
+            with contextlib.suppress(InvalidArgument):  # somebody else published meanwhile: log files, then
+                return begin(adds_base=True), True
+        return begin(adds_base=False), False
+
+    def _start_beating(self, interval_ms: int) -> Heartbeat:
+        heartbeat = Heartbeat(
+            self._writing.storage, self.instant, interval_ms / 1000, check=self._has_its_place, on_lost=self._lose
+        )
+        heartbeat.run()
+        return heartbeat
+
+    def _has_its_place(self) -> bool:
+        watching = Ledger(self._writing.storage, self._clock, self._ledger.config)
+        return self.instant in watching.newest().state.open
+
+    def _lose(self) -> None:
+        """Another process has rolled the write back: whatever is done from here on is in vain."""
+        self._is_lost = True
+        if self._spark is not None:
+            from lakebraid.spark.writing import cancel_spark  # noqa: PLC0415  only those who use Spark pay for it
+
+            cancel_spark(self._spark, self._txn)
+
+    def _write_spark(self, data: Any) -> None:
+        from lakebraid.spark.writing import arrow_schema_of, write_spark  # noqa: PLC0415  as above
+
+        self._spark = data.sparkSession
+        plan = self._plan(arrow_schema_of(data))
+        try:
+            files, self._task = write_spark(
+                self._writing.storage, plan, data, first_task=self._next_task(), tag=self._txn
+            )
+        except Exception:
+            self._check_usable("write")  # cancelled because the place is lost: that is the error to tell
+            raise
+        self._files += files
+        self._check_usable("write")
+
+    def _plan(self, incoming: Any) -> WritePlan:
+        if self._schema is None:
+            # The first rows of a table without schema state it; whether others were faster is seen at the commit.
+            self._schema = TableSchema(incoming, table_schema_text(incoming, self._ledger.config.name), None)
+        return self._plan_of(self._schema)
+
+    def _next_task(self) -> int:
+        task = self._task
+        if task >= _FIRST_TASK + limits.TASKS_MAX:
+            raise InvalidArgument(f"One transaction can write {limits.TASKS_MAX:,} pieces. Commit, and begin another.")
+        self._task += 1
+        return task
+
+    def _publish(self) -> str:
+        def metadata(now: Round) -> CommitMetadata:
+            extra = {} if self._schema is None else {"schema": self._writing.schema_text(now, self._schema)}
+            stats = write_stats(self._files, self.instant)
+            return CommitMetadata(write_stats=stats, extra=extra, operation=self._operation.upper())
+
+        try:
+            return operations.publish(self._ledger, self._txn, self.instant, metadata)
+        except (RolledBack, CommitUnknown):
+            raise
+        except LakebraidError:
+            # Refused: take the place away before anybody is told, so that no late request can still land.
+            roll_back(self._ledger, self._txn, self.instant)
+            raise
+
+    def _check_usable(self, what: str) -> None:
+        if self._end is not None:
+            raise InvalidArgument(
+                f"This transaction was {self._end} already and cannot {what}. Nothing was changed. Begin another."
+            )
+        if self._is_lost:
+            self._end = "rolled back"
+            self._heartbeat.stop()
+            raise RolledBack(
+                f"The write {self.instant} of {self._writing.storage.url} was rolled back by another process, which saw "
+                "no heartbeat for too long. Nothing of it is visible, now or later. Write again.",
+                instant=self.instant,
+            )
+
+    @contextlib.contextmanager
+    def _timed(self, phase: str) -> Any:
+        begun = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + self._clock.monotonic() - begun

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real writer processes on one table, killed and stopped at random; then every row is accounted for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+import lakebraid as lb
+from lakebraid.cli.output import columns
+from lakebraid.cli.torture_audit import Verdict, audit
+from lakebraid.clock import SystemClock
+
+SCHEMA = "id bigint, ts bigint, writer int, number bigint, note string"
+_STEP_SECONDS = 0.05
+_STOP_SECONDS_MAX = 4.0
+
+
+@dataclass
+class _Actor:
+    """One process and its role; it is started again when it was killed."""
+
+    role: str
+    number: int
+    process: subprocess.Popen[bytes] | None = None
+    wakes_at: float | None = None
+    notes_bytes: int = 0
+    """How long its notes were when it was started: it is left alone until it has said something."""
+
+
+@dataclass
+class _Storm:
+    """What is done to the actors, and how often it was."""
+
+    folder: Path
+    table: str
+    keys: int
+    rows: int
+    kill: float
+    stop: float
+    clock: SystemClock = field(default_factory=SystemClock)
+    kills: int = 0
+    stops: int = 0
+
+    def start(self, actor: _Actor) -> None:
+        log = self.folder / f"{actor.role}-{actor.number}.jsonl"
+        actor.notes_bytes = log.stat().st_size if log.exists() else 0
+        command = [
+            sys.executable, "-m", "lakebraid.cli.torture_actor", actor.role, str(actor.number), self.table, str(log),
+            str(self.keys), str(self.rows), str(int(self.clock.random() * 2**31)),
+        ]  # fmt: skip
+        with (self.folder / f"{actor.role}-{actor.number}.err").open("ab") as errors:
+            actor.process = subprocess.Popen(command, stderr=errors)  # noqa: S603 - our own module, our own arguments
+        actor.wakes_at = None
+
+    def _has_started(self, actor: _Actor) -> bool:
+        log = self.folder / f"{actor.role}-{actor.number}.jsonl"
+        return log.exists() and log.stat().st_size > actor.notes_bytes
+
+    def disturb(self, actor: _Actor, now: float) -> None:
+        """Perhaps kills the actor, perhaps stops it for a while; `kill` and `stop` are chances per second."""
+        process = actor.process
+        if process is None or process.poll() is not None:
+            self.start(actor)
+        elif not self._has_started(actor):
+            return
+        elif actor.wakes_at is not None:
+            if now >= actor.wakes_at:
+                process.send_signal(signal.SIGCONT)
+                actor.wakes_at = None
+        elif self.clock.random() < self.kill * _STEP_SECONDS:
+            process.kill()
+            process.wait()
+            self.kills += 1
+            self.start(actor)
+        elif self.clock.random() < self.stop * _STEP_SECONDS:
+            process.send_signal(signal.SIGSTOP)
+            actor.wakes_at = now + self.clock.random() * _STOP_SECONDS_MAX
+            self.stops += 1
+
+
+@click.command()
+@click.argument("path", required=False)
+@click.option("--writers", default=8, show_default=True, type=click.IntRange(1, 256), help="Writer processes.")
+@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(1), help="How long the storm lasts.")
+@click.option(
+    "--kill", default=0.1, show_default=True, type=click.FloatRange(0), help="SIGKILLs per process and second."
+)
+@click.option(
+    "--stop", default=0.1, show_default=True, type=click.FloatRange(0), help="SIGSTOPs per process and second."
+)
+@click.option("--compactors", default=1, show_default=True, type=click.IntRange(0, 16), help="Compactors beside them.")
+@click.option(
+    "--keys", default=500, show_default=True, type=click.IntRange(1), help="Different keys: fewer collide more."
+)
+@click.option("--rows", default=20, show_default=True, type=click.IntRange(1), help="Rows of one write.")
+@click.option("--buckets", default=4, show_default=True, type=click.IntRange(1), help="Buckets of the table.")
+@click.option("--keep", is_flag=True, help="Keep the table and the writers' notes, also if nothing is wrong.")
+def torture(
+    path: str | None,
+    *,
+    writers: int,
+    seconds: float,
+    kill: float,
+    stop: float,
+    compactors: int,
+    keys: int,
+    rows: int,
+    buckets: int,
+    keep: bool,
+) -> int:
+    r"""Kill and stop real writers on one table at random, then account for every row.
+
+    Writer processes upsert and delete the same keys, compactors, a rescuer and a reader work beside them. At the end
+    the table is compared with what the writers noted: exit code 1 if a row is missing, wrong, doubled or was never
+    published, or if a read in between saw half a commit.
+
+    \b
+    Example:
+      lakebraid torture --writers 8 --seconds 60 --kill 0.1 --stop 0.1
+    """
+    folder = Path(path or tempfile.mkdtemp(prefix="lakebraid-torture-"))
+    if path and folder.exists() and any(folder.iterdir()):
+        raise lb.InvalidArgument(f"{folder} is not empty. Nothing was changed. Name a new folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    table = _make_table(folder, buckets)
+    storm = _Storm(folder, table.path, keys, rows, kill, stop)
+    actors = [_Actor("writer", n) for n in range(writers)] + [_Actor("compactor", n) for n in range(compactors)]
+    actors += [_Actor("rescuer", 0), _Actor("reader", 0)]
+    with _ended(actors):
+        _rage(storm, actors, seconds)
+    click.echo("storm over; healing and looking at every row …")
+    verdict = audit(table, folder, seconds)
+    _report(verdict, storm)
+    if verdict.is_clean and not keep and path is None:
+        shutil.rmtree(folder)
+    else:
+        click.echo(f"table and notes: {folder}")
+    return 0 if verdict.is_clean else 1
+
+
+def _make_table(folder: Path, buckets: int) -> lb.Table:
+    return lb.Table.create(
+        folder / "table",
+        SCHEMA,
+        record_keys=["id"],
+        ordering_fields=["ts"],
+        buckets=buckets,
+        properties={"hoodie.client.heartbeat.interval_in_ms": "1000"},
+    )
+
+
+def _rage(storm: _Storm, actors: list[_Actor], seconds: float) -> None:
+    begun = storm.clock.monotonic()
+    shown = 0.0
+    for actor in actors:
+        storm.start(actor)
+    while (elapsed := storm.clock.monotonic() - begun) < seconds:
+        for actor in actors:
+            storm.disturb(actor, storm.clock.monotonic())
+        if elapsed - shown >= 5:
+            shown = elapsed
+            done = sum(path.read_bytes().count(b'"published"') for path in storm.folder.glob("writer-*.jsonl"))
+            click.echo(f"{elapsed:4.0f} s  {done:,} commits  {storm.kills} kills  {storm.stops} stops")
+        storm.clock.sleep(_STEP_SECONDS)
+
+
+@contextlib.contextmanager
+def _ended(actors: list[_Actor]) -> Iterator[None]:
+    """However the storm ends, no process of ours goes on: half are told to stop, half are killed."""
+    try:
+        yield
+    finally:
+        for actor in actors:
+            if actor.process is not None and actor.process.poll() is None:
+                os.kill(actor.process.pid, signal.SIGCONT)
+                os.kill(actor.process.pid, signal.SIGKILL if actor.number % 2 else signal.SIGTERM)
+        for actor in actors:
+            if actor.process is not None:
+                actor.process.wait()
+
+
+def _report(verdict: Verdict, storm: _Storm) -> None:
+    rows = [("kills, stops", f"{storm.kills:,}, {storm.stops:,}"), *verdict.lines()]
+    for line in columns(rows):
+        click.echo(line)
+    for problem in verdict.problems[:20]:
+        click.echo(f"PROBLEM {problem}")
+    if verdict.is_clean:
+        click.echo("every acknowledged row is there, and nothing else")
+    else:
+        click.echo(f"{len(verdict.problems):,} problems")

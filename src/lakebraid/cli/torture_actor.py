@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process of the torture: a writer, compactor, rescuer or reader that notes what it did before and after it does it.
+
+A note is one line, written before the next step begins; a killed process leaves at worst half a line behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random  # noqa: TID251 - a seeded generator that decides what to try, not part of the product's own choices
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+
+import lakebraid as lb
+from lakebraid.clock import SystemClock
+
+_DELETES = 0.15
+_ABORTS = 0.03
+
+
+class Notes:
+    """Lines of JSON in a file of one's own."""
+
+    def __init__(self, path: str) -> None:
+        self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - open for the life of the process
+
+    def say(self, what: str, **facts: Any) -> None:
+        self._file.write(json.dumps({"what": what, **facts}, default=str).encode() + b"\n")
+
+
+def main(arguments: list[str]) -> None:
+    role, number, path, log, keys, rows, seed = arguments
+    signal.signal(signal.SIGTERM, _leave)
+    table, notes, chance = lb.Table.open(path), Notes(log), random.Random(int(seed))  # noqa: S311 - see above
+    clock = SystemClock()
+    notes.say("started")
+    while True:
+        if role == "writer":
+            _write(table, notes, chance, clock, int(number), int(keys), int(rows))
+        elif role == "compactor":
+            _guarded(notes, "compacted", table.compact)
+            clock.sleep(0.5 * chance.random())
+        elif role == "rescuer":
+            _guarded(notes, "rescued", table.rollback)
+            clock.sleep(0.5)
+        else:
+            _read(table, notes)
+            clock.sleep(0.2 * chance.random())
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    os._exit(0)  # at once: an exception could end up in the hands of whatever is running now
+
+
+def _write(
+    table: lb.Table, notes: Notes, chance: random.Random, clock: SystemClock, writer: int, keys: int, count: int
+) -> None:
+    """One transaction. Its rows are noted before anybody can see them, its end after it is known."""
+    deletes = chance.random() < _DELETES
+    begun = clock.monotonic()
+    try:
+        txn = table.begin("delete" if deletes else "upsert")
+        number = clock.now_ms()
+        ids = chance.sample(range(keys), min(keys, chance.randint(1, count)))
+        # Coarse times, so that versions of different writers tie.
+        rows: list[dict[str, Any]] = [{"id": i, "ts": number // 200 - chance.randint(0, 10)} for i in ids]
+        if not deletes:
+            rows = [{**row, "writer": writer, "number": number, "note": f"{txn.instant}"} for row in rows]
+        notes.say("begun", instant=txn.instant, deletes=deletes, rows=[list(row.values()) for row in rows])
+        txn.write(pa.Table.from_pylist(rows))
+        if chance.random() < _ABORTS:
+            txn.abort()
+            notes.say("refused", instant=txn.instant, why="aborted")
+            return
+        result = txn.commit()
+        seconds = round(clock.monotonic() - begun, 4)
+        notes.say("published", instant=result.instant, completion=result.completion_time, seconds=seconds)
+    except lb.CommitRefused as error:
+        notes.say("refused", instant=error.facts.get("instant"), why=type(error).__name__)
+    except lb.CommitUnknown as error:
+        notes.say("unknown", instant=error.facts.get("instant"))
+    except lb.LakebraidError as error:
+        notes.say("failed", error=f"{type(error).__name__}: {error}")
+
+
+def _guarded(notes: Notes, what: str, work: Any) -> None:
+    try:
+        notes.say(what, result=repr(work()))
+    except (lb.CommitRefused, lb.CommitUnknown) as error:
+        notes.say("gave way", error=f"{type(error).__name__}: {error}")
+    except lb.LakebraidError as error:
+        notes.say("failed", error=f"{type(error).__name__}: {error}")
+
+
+def _read(table: lb.Table, notes: Notes) -> None:
+    """Notes which writes a reader saw: `note` of a row names the write that made it."""
+    try:
+        snapshot = table.snapshot()
+        rows = snapshot.to_arrow(columns=["id", "note"])
+    except lb.SnapshotExpired:
+        return
+    except lb.LakebraidError as error:
+        notes.say("failed", error=f"{type(error).__name__}: {error}")
+        return
+    notes.say("read", time=snapshot.completion_time, rows=sorted(zip(*rows.to_pydict().values(), strict=True)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the table must hold by the writers' notes, merged a second time, naively; and what it does hold."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import lakebraid as lb
+
+Row = tuple[int, int, int | None, int | None, str | None]
+
+
+@dataclass
+class Verdict:
+    """The end of the story."""
+
+    problems: list[str] = field(default_factory=list)
+    published: int = 0
+    unanswered: int = 0
+    """Published writes whose writer died before it could note so."""
+    refused: int = 0
+    compactions: int = 0
+    reads: int = 0
+    rows: int = 0
+    seconds: float = 0
+    commit_seconds: list[float] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.problems
+
+    def lines(self) -> list[tuple[str, str]]:
+        times = sorted(self.commit_seconds) or [0.0]
+        return [
+            ("commits", f"{self.published:,} ({self.published / self.seconds:.1f} per second)"),
+            ("of them unanswered", f"{self.unanswered:,}"),
+            ("refused or aborted", f"{self.refused:,}"),
+            ("compactions", f"{self.compactions:,}"),
+            ("reads checked", f"{self.reads:,}"),
+            ("p50, p99 of a write", f"{times[len(times) // 2]:.3f} s, {times[int(len(times) * 0.99)]:.3f} s"),
+            ("rows at the end", f"{self.rows:,}"),
+        ]
+
+
+@dataclass
+class _Write:
+    deletes: bool
+    rows: list[Row]
+    completion: str | None = None
+
+
+def audit(table: lb.Table, folder: Path, seconds: float) -> Verdict:
+    """Heals the table (dead writers are rolled back), then compares: at the end, at every read, and by the changes."""
+    verdict = Verdict(seconds=seconds)
+    table.rollback(timeout_seconds=0)
+    if list(folder.glob("compactor-*.jsonl")):
+        table.compact()
+    instants = [entry.instant for entry in table.timeline(archived=True)]
+    completed = {i.request_time: i.completion_time for i in instants if i.is_completed and i.is_write}
+    writes = _writes(folder, completed, verdict)
+    _compare("at the end", verdict, _model(writes), _rows(table))
+    verdict.rows = table.count()
+    _check_reads(folder, writes, verdict)
+    leftovers = table.rollback(timeout_seconds=0)
+    if leftovers.rolled_back or leftovers.finished:
+        verdict.problems.append(f"healing did not end: {leftovers}")
+    _check_errors(folder, verdict)
+    return verdict
+
+
+def _writes(folder: Path, completed: dict[str, str | None], verdict: Verdict) -> dict[str, _Write]:
+    """All writes that were begun, with their completion if the timeline has it; the notes must agree with it."""
+    writes: dict[str, _Write] = {}
+    for note in _notes(folder, "writer-*.jsonl"):
+        instant = note.get("instant") or ""
+        if note["what"] == "begun":
+            rows = [(*row, *[None] * (5 - len(row))) for row in note["rows"]]
+            writes[instant] = _Write(note["deletes"], rows, completed.get(instant))
+        elif note["what"] == "published":
+            verdict.commit_seconds.append(note["seconds"])
+            if completed.get(instant) != note["completion"]:
+                verdict.problems.append(
+                    f"{instant} was acknowledged as {note['completion']}, timeline: {completed.get(instant)}"
+                )
+        elif note["what"] == "refused":
+            verdict.refused += 1
+            if completed.get(instant) is not None:
+                verdict.problems.append(f"{instant} was refused ({note['why']}) and is on the timeline")
+    verdict.published = sum(w.completion is not None for w in writes.values())
+    verdict.unanswered = verdict.published - len(verdict.commit_seconds)
+    return writes
+
+
+def _model(writes: dict[str, _Write], until: str = "9") -> dict[int, Row]:
+    """The row with the greatest (ts, start) of each key, unless that is a delete."""
+    best: dict[int, tuple[tuple[int, str], bool, Row]] = {}
+    for start, write in writes.items():
+        if write.completion is None or write.completion > until:
+            continue
+        for row in write.rows:
+            rank = (row[1], start)
+            if row[0] not in best or best[row[0]][0] < rank:
+                best[row[0]] = (rank, write.deletes, row)
+    return {key: row for key, (_, deleted, row) in best.items() if not deleted}
+
+
+def _rows(table: lb.Table) -> list[Row]:
+    return [tuple(row.values()) for row in table.to_arrow().to_pylist()]
+
+
+def _compare(when: str, verdict: Verdict, wanted: dict[int, Row], found: list[Row]) -> None:
+    doubled = [key for key, times in Counter(row[0] for row in found).items() if times > 1]
+    verdict.problems += [f"{when}: key {key} is there twice" for key in doubled]
+    seen = {row[0]: row for row in found}
+    for key in sorted({*wanted, *seen}):
+        if wanted.get(key) != seen.get(key):
+            verdict.problems.append(f"{when}: key {key} must be {wanted.get(key)} and is {seen.get(key)}")
+
+
+def _check_reads(folder: Path, writes: dict[str, _Write], verdict: Verdict) -> None:
+    """Every answer that a reader got in between must be the table as of the time it claims: never half a commit."""
+    for note in _notes(folder, "reader-*.jsonl"):
+        if note["what"] != "read" or note["time"] is None:
+            continue
+        verdict.reads += 1
+        wanted = sorted((row[0], row[4]) for row in _model(writes, note["time"]).values())
+        if wanted != [tuple(row) for row in note["rows"]]:
+            verdict.problems.append(f"a read as of {note['time']} saw other rows than were published then")
+
+
+def _check_errors(folder: Path, verdict: Verdict) -> None:
+    for note in _notes(folder, "*.jsonl"):
+        if note["what"] == "failed":
+            verdict.problems.append(f"an actor failed: {note['error']}")
+        elif note["what"] == "compacted" and note["result"] != "[]":
+            verdict.compactions += 1
+    for path in sorted(folder.glob("*.err")):
+        text = path.read_text(errors="replace").strip()
+        if text:
+            verdict.problems.append(f"{path.name}: {text[-400:]}")
+
+
+def _notes(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob(pattern)):
+        for line in path.read_bytes().split(b"\n"):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue  # half a line of a killed process: what it was about to say had not happened to anybody

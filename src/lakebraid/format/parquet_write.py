@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as Parquet, the way Hudi and Spark read them: for log blocks and base files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakebraid import limits
+from lakebraid.errors import InvalidArgument
+
+
+def format_parquet(rows: pa.Table, *, constant: Sequence[str], statistics: Sequence[str], compression: str) -> bytes:
+    """A whole Parquet file of one row group. `constant` columns hold one value each."""
+    file = ParquetFile(rows.schema, constant=constant, statistics=statistics, compression=compression)
+    file.add(rows)
+    return file.finish({})
+
+
+class ParquetFile:
+    """A Parquet file in the making, in memory; each `add` is a row group."""
+
+    def __init__(
+        self, schema: pa.Schema, *, constant: Sequence[str], statistics: Sequence[str], compression: str
+    ) -> None:
+        self._schema = schema
+        self._constant = constant
+        self._options: dict[str, Any] = {
+            "compression": compression,
+            "write_statistics": list(statistics),
+            "store_schema": False,  # readers take the types from the Parquet schema, not from Arrow's
+        }
+        self._sink = pa.BufferOutputStream()
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        writer = self._opened(rows)
+        try:
+            writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+        except (pa.ArrowException, ValueError) as error:
+            writer.is_open = False  # else it would try to finish the file when it is thrown away
+            raise _misfit(error) from error
+
+    def finish(self, metadata: Mapping[str, str]) -> bytes:
+        """The file's bytes, with these entries in its footer."""
+        writer = self._opened(None)
+        try:
+            if metadata:
+                writer.add_key_value_metadata(dict(metadata))
+            writer.close()
+        except (pa.ArrowException, ValueError) as error:
+            raise _misfit(error) from error
+        return bytes(self._sink.getvalue())
+
+    def _opened(self, rows: pa.Table | None) -> pq.ParquetWriter:
+        if self._writer is None:
+            repeated = [*self._constant, *(() if rows is None else repeated_columns(rows, self._constant))]
+            self._writer = pq.ParquetWriter(self._sink, self._schema, use_dictionary=repeated, **self._options)
+        return self._writer
+
+
+def repeated_columns(rows: pa.Table, known: Iterable[str] = ()) -> list[str]:
+    """The flat columns with few different values: a dictionary of any other only costs time, here and for readers.
+
+    Judged by the first rows. Small tables have none: compression does as well for them.
+    """
+    if rows.num_rows < limits.DICTIONARY_SAMPLE_ROWS:
+        return []
+    sample = rows.slice(0, limits.DICTIONARY_SAMPLE_ROWS)
+    skipped = set(known)
+    flat = [f.name for f in rows.schema if not (f.name in skipped or pa.types.is_nested(f.type))]
+    return [name for name in flat if pc.count_distinct(sample.column(name)).as_py() * 4 < sample.num_rows]
+
+
+def _misfit(error: Exception) -> InvalidArgument:
+    return InvalidArgument(f"The rows cannot be written as Parquet: {error!s:.300}. Nothing was written.")

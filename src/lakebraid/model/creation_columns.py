@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns with a role in a new table: keys, partitions, order, the mark of deleted rows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakebraid.errors import InvalidArgument
+from lakebraid.limits import NAMES_SHOWN_MAX, ORDERING_FIELDS_MAX
+from lakebraid.model.config import TableConfig
+
+_ORDERED_DIGITS: Final = 15
+"""Digits before and after the point of a decimal that Hudi's deletes can carry."""
+
+
+def column_names(argument: str, given: Any) -> tuple[str, ...]:
+    """The names in an argument, which may be one name or several; each once."""
+    names = (given,) if isinstance(given, str) else () if given is None else given
+    if isinstance(names, bytes) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+        raise InvalidArgument(f"{argument} must be names of columns, not {given!r:.200}. Nothing was created.")
+    if len(names) > ORDERING_FIELDS_MAX:
+        raise InvalidArgument(f"{argument} names {len(names):,} columns. Nothing was created. Name fewer.")
+    for name in names:
+        if not name or name.strip() != name or "," in name:
+            raise InvalidArgument(f"{argument} has {name!r:.200}, which is no name of a column. Nothing was created.")
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidArgument(f"{argument} names a column twice: {', '.join(names)}. Nothing was created.")
+    return tuple(names)
+
+
+def check_columns(schema: pa.Schema, config: TableConfig) -> None:
+    """Raises InvalidArgument unless every column with a role exists and has a type that can play it."""
+    for name in config.record_keys:
+        _check_text(schema, name, "record_keys", "a record key")
+    for name in config.partition_fields:
+        _check_text(schema, name, "partition_by", "a partition")
+    for name in config.ordering_fields:
+        _check_order(name, _type(schema, name, "ordering_fields"))
+    if (config.delete_field is None) != (config.delete_marker is None):
+        raise InvalidArgument(
+            "hoodie.payload.delete.field and hoodie.payload.delete.marker belong together, but only one was given. "
+            "Nothing was created. Give both or none."
+        )
+    if config.delete_field is not None:
+        _type(schema, config.delete_field, "hoodie.payload.delete.field")
+
+
+def _check_text(schema: pa.Schema, name: str, argument: str, role: str) -> None:
+    """Keys and folders are texts. Of floats and bytes Java versions and writers disagree about the text."""
+    kind, types = _type(schema, name, argument), pa.types
+    has_text = types.is_string(kind) or types.is_integer(kind) or types.is_boolean(kind)
+    if not (has_text or types.is_decimal(kind) or types.is_date(kind) or types.is_timestamp(kind)):
+        raise InvalidArgument(
+            f"The column {name!r} has the type {kind!s:.200} and cannot be {role}: Hudi's writers do not agree on its "
+            "text. Nothing was created. Use a string, whole number, decimal, date or timestamp column.",
+            column=name,
+            argument=argument,
+        )
+
+
+def _check_order(name: str, kind: pa.DataType) -> None:
+    if pa.types.is_nested(kind):
+        raise InvalidArgument(
+            f"The column {name!r} has the type {kind!s:.200}, whose values have no order. Nothing was created. "
+            "Order by a number, timestamp or text.",
+            column=name,
+            argument="ordering_fields",
+        )
+    if pa.types.is_decimal(kind) and max(kind.scale, kind.precision - kind.scale) > _ORDERED_DIGITS:
+        raise InvalidArgument(
+            f"The column {name!r} is a {kind}; Hudi's deletes carry {_ORDERED_DIGITS} digits before and after the point. "
+            "Nothing was created. Order by a smaller decimal, a bigint or a timestamp.",
+            column=name,
+            argument="ordering_fields",
+        )
+
+
+def _type(schema: pa.Schema, name: str, argument: str) -> pa.DataType:
+    if name in schema.names:
+        return schema.field(name).type
+    same = [n for n in schema.names if n.lower() == name.lower()]
+    near = same or difflib.get_close_matches(name[:100], schema.names[:NAMES_SHOWN_MAX], n=1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Columns: {', '.join(schema.names[:NAMES_SHOWN_MAX])}."
+    if "." in name:
+        hint = "A field inside a struct cannot serve; add a column with its value."
+    raise InvalidArgument(
+        f"{argument} names {name!r:.200}, which is no column of the schema. Nothing was created. {hint}",
+        column=name,
+        argument=argument,
+    )

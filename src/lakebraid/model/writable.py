@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tables may be written: whatever a write would damage, or hide from Hudi, is refused by name before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from lakebraid.errors import InvalidArgument, UnsupportedTable
+from lakebraid.format.times import parse_instant_time
+from lakebraid.limits import ZONE_DIFFERENCE_MS_MAX
+from lakebraid.model.config import CONCURRENCY_MODES, PartialMode, TableConfig, TableType, custom_payload
+
+VERSIONS_WRITTEN: Final = (9,)
+
+NOT_YET: Final[Mapping[str, tuple[str, ...]]] = {
+    "table_type": ("cow",),
+    "index": ("simple",),
+    "concurrency": ("occ", "single"),
+}
+"""What a table can be, but is not written yet. The one place to lift."""
+
+LOCK_PACKAGE: Final = "org.apache.hudi.client.transaction.lock"
+FILE_LOCK: Final = f"{LOCK_PACKAGE}.FileSystemBasedLockProvider"
+STORAGE_LOCK: Final = f"{LOCK_PACKAGE}.StorageBasedLockProvider"
+
+_SHORT: Final = {TableType.MOR: "mor", TableType.COW: "cow"}
+_Problem = tuple[str, str]
+
+
+def check_writable(
+    config: TableConfig,
+    properties: Mapping[str, str],
+    url: str,
+    *,
+    completed: Mapping[str, int] | None = None,
+    bucket_index_folders: Collection[str] = (),
+) -> None:
+    """Raises UnsupportedTable for what must not be written (FORMAT, section 17, point 1).
+
+    `completed` are completion times of the timeline and when the files that carry them were last modified (ms); a
+    timeline in the LOCAL zone is refused without it. `bucket_index_folders` are the folders below `.hoodie/.bucket_index`.
+    """
+    problems = (
+        *_kind_problems(config, properties),
+        *_metadata_problems(config, properties),
+        *_key_problems(config, properties),
+        *_bucket_problems(config, properties, bucket_index_folders),
+        *_lock_problems(config, properties),
+        *_zone_problems(config, completed),
+    )
+    for what, hint in problems:
+        raise UnsupportedTable(
+            f"Cannot write to {url}: it uses {what}. Nothing was changed. {hint}.", path=url, feature=what
+        )
+
+
+def check_supported(argument: str, value: str) -> None:
+    """Raises InvalidArgument if a table can be so, but is not written yet."""
+    if value in NOT_YET.get(argument, ()):
+        raise InvalidArgument(
+            f"{argument}={value!r} is not supported yet. Nothing was created. Leave it out to get the default.",
+            argument=argument,
+            value=value,
+        )
+
+
+def _kind_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
+    if config.version not in VERSIONS_WRITTEN:
+        yield f"table version {config.version}", "Upgrade it to version 9 with Apache Hudi"
+    if config.layout != 2:
+        yield f"timeline layout {config.layout}", "Upgrade it to version 9 with Apache Hudi"
+    if _SHORT[config.table_type] in NOT_YET["table_type"]:
+        yield f"the type {config.table_type}", "Only MERGE_ON_READ is written yet; write it with Apache Hudi"
+    stated = properties.get("hoodie.write.concurrency.mode")
+    if stated and (config.concurrency not in CONCURRENCY_MODES or config.concurrency in NOT_YET["concurrency"]):
+        yield f"the concurrency mode {stated}", "Only NON_BLOCKING_CONCURRENCY_CONTROL is written yet"
+    if payload := custom_payload(properties):
+        yield f"the custom merger {payload!r}", "It is Java code; write the table with Apache Hudi"
+    if config.partial_mode is not PartialMode.NONE:
+        yield f"the partial update mode {config.partial_mode}", "Write it with Apache Hudi"
+
+
+def _metadata_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
+    # A writer that does not maintain a metadata table makes its own rows invisible to Hudi, silently (FORMAT, trap 3).
+    building = properties.get("hoodie.table.metadata.partitions.inflight", "").strip()
+    if listed := ", ".join(config.metadata_partitions) or building:
+        hint = (
+            "Hudi would not see the new rows. Write once with Apache Hudi and hoodie.metadata.enable=false, "
+            "which removes it, and put that line into hoodie.properties"
+        )
+        yield f"a metadata table ({listed})", hint
+    if config.cdc_enabled:
+        yield "change data capture (hoodie.table.cdc.enabled)", "Its change files would be missing; use Apache Hudi"
+    if not config.populate_meta:
+        yield "rows without Hudi's meta columns (hoodie.populate.meta.fields=false)", "Write it with Apache Hudi"
+    if _is_set(properties, "hoodie.allow.operation.metadata.field"):
+        yield "the meta column _hoodie_operation", "Write it with Apache Hudi"
+    if config.drop_partition_columns:
+        yield "files without their partition columns", "Write it with Apache Hudi"
+
+
+def _key_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
+    keys, parts, generator = len(config.record_keys), len(config.partition_fields), config.key_generator
+    fits = {"SIMPLE": keys == 1 and parts == 1, "COMPLEX": True, "NON_PARTITION": parts == 0}
+    if not keys:
+        yield "keys that Hudi generates (no hoodie.table.recordkey.fields)", "Rows need a key column"
+    elif not generator:
+        yield "an unstated key generator", "State it in hoodie.table.keygenerator.type"
+    elif generator not in fits:
+        yield f"the key generator {generator}", "SIMPLE, COMPLEX and NON_PARTITION are written; use Apache Hudi"
+    elif not fits[generator]:
+        yield f"the key generator {generator} with {keys} key and {parts} partition columns", "The two do not fit"
+    if _is_set(properties, "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"):
+        yield "timestamps as text in keys (…consistent.logical.timestamp.enabled)", "Write it with Apache Hudi"
+
+
+def _bucket_problems(
+    config: TableConfig, properties: Mapping[str, str], folders: Collection[str]
+) -> Iterator[_Problem]:
+    engine = (properties.get("hoodie.index.bucket.engine") or "SIMPLE").strip().upper()
+    names = {folder.rpartition("/")[2] for folder in folders}
+    if config.index not in ("bucket", ""):
+        yield f"the index {config.index.upper()}", "Only BUCKET is written yet; write it with Apache Hudi"
+    elif engine != "SIMPLE" or "consistent_hashing_metadata" in names:
+        yield "consistent hashing buckets", "They allow only one writer; write it with Apache Hudi"
+    elif properties.get("hoodie.bucket.index.partition.expressions") or "partition_bucket_index_meta" in names:
+        yield "another number of buckets in each partition", "Write it with Apache Hudi"
+    elif config.buckets is None:
+        hint = (
+            "A wrong one would split its keys. Put hoodie.index.type=BUCKET and hoodie.bucket.index.num.buckets, as its "
+            "writers have them, into hoodie.properties"
+        )
+        yield "a number of buckets that it does not state", hint
+    elif not set(config.bucket_fields) <= set(config.record_keys):
+        yield "buckets by columns that are not in the key", "Correct hoodie.bucket.index.hash.field"
+
+
+def _lock_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
+    if config.lock_provider is None:
+        return
+    if config.lock_provider not in (FILE_LOCK, STORAGE_LOCK):
+        name = config.lock_provider.rpartition(".")[2]
+        yield (
+            f"the lock {name}",
+            "It cannot be taken from here. Use FileSystemBasedLockProvider or StorageBasedLockProvider",
+        )
+    elif properties.get("hoodie.write.lock.filesystem.path"):
+        yield "a lock outside of the table (hoodie.write.lock.filesystem.path)", "Leave the lock in .hoodie"
+
+
+def _zone_problems(config: TableConfig, completed: Mapping[str, int] | None) -> Iterator[_Problem]:
+    """LOCAL means the zone of whoever wrote. It is ours if the newest completion is when its file was made."""
+    if config.timezone == "UTC":
+        return
+    if completed is None:
+        yield "a timeline in local time", "Whether this machine has the same zone is not known"
+    elif completed:
+        newest = max(completed)
+        away_ms = completed[newest] - parse_instant_time(newest, config.zone)
+        if abs(away_ms) > ZONE_DIFFERENCE_MS_MAX:
+            hours = f"{newest} was written {away_ms / 3_600_000:+.2f} hours from then"
+            hint = "Set TZ to the zone of its writers; a copied table must first be written once by one of them"
+            yield f"a timeline in local time that is not this machine's ({hours})", hint
+
+
+def _is_set(properties: Mapping[str, str], key: str) -> bool:
+    return (properties.get(key) or "").strip().lower() == "true"

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one task of a compaction does: a slice in, its next base file out, and a log of the deletes that must go on.
+
+The rows are those that a reader of the slice sees, each with the commit time and sequence number it had. Where the
+table orders by event time, a delete outlives its row: a write that arrives later and is older must stay deleted. So
+the deletes that nothing outranks are carried in a log file of the compaction, each in a block that counts as written
+by the delete's own instant; readers rank it there, as if the compaction had never been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid.format.log_blocks import LogBlock, format_log
+from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.keys import render_values
+from lakebraid.model.ordering import Bools, Ints
+from lakebraid.model.schema_text import row_schema_text
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.base_file import format_base_file
+from lakebraid.tasks.log_file import BlockRules, Deletes, delete_block, row_blocks
+from lakebraid.tasks.placing import place_file
+from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.versions import Versions
+
+
+@dataclass(frozen=True, slots=True)
+class CompactPlan:
+    """What all tasks of one execution of a compaction plan have in common."""
+
+    read: ReadPlan
+    """Of all columns, without filter."""
+    schema: pa.Schema
+    """The columns that base files hold, without Hudi's own."""
+    table: str
+    start: str
+    epoch: int
+    """The claim under which the plan is executed; the files bear it, so no two executors meet under one name."""
+
+    @property
+    def token(self) -> str:
+        return f"0-0-{self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """One file group to compact."""
+
+    file_id: str
+    slice: SliceTask
+
+
+def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[StagedFile]:
+    """Writes the group's next base file and, if deletes must go on, a log file of them. Nobody sees them yet.
+
+    What is written is a function of plan and claim, so a second attempt meets its own files.
+    """
+    graves: list[tuple[Versions, Ints]] = []
+    partition = task.slice.partition
+    name = BaseFileName(task.file_id, plan.token, plan.start, ".parquet").format()
+    rows = read_slice(storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)))
+    content = format_base_file(rows, plan.schema, name)
+    place_file(storage, plan.start, partition, name, content.data)
+    keys = (content.min_key, content.max_key)
+    staged = [StagedFile(partition, task.file_id, name, len(content.data), content.rows, 0, True, *keys)]
+    # Ordered by commit time no later write can be older than a delete, save one that was open when this was planned:
+    # the planner leaves such groups out.
+    if graves and plan.read.rules.order_columns:
+        staged += _tombstone_log(storage, plan, task, *graves[0])
+    return staged
+
+
+def _tombstone_log(
+    storage: Storage, plan: CompactPlan, task: CompactTask, versions: Versions, deleted: Ints
+) -> list[StagedFile]:
+    """The log file of the deletes that go on; none if there are none."""
+    # A delete without ordering value is over once it has taken place, as in commit time.
+    rows = deleted[~versions.unconditional[deleted]]
+    blocks = list(_tombstones(plan, task.slice.partition, versions, rows))
+    if not blocks:
+        return []
+    name = LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
+    data = format_log(blocks)
+    place_file(storage, plan.start, task.slice.partition, name, data)
+    return [StagedFile(task.slice.partition, task.file_id, name, len(data), 0, len(rows), False)]
+
+
+def _tombstones(plan: CompactPlan, partition: str, versions: Versions, rows: Ints) -> Iterator[LogBlock]:
+    """A delete block for each instant that deleted, oldest first."""
+    schema_text = row_schema_text(plan.schema, plan.table)
+    ordering = tuple(_zero_for_null(values) for values in versions.ordering)
+    fits = _fits_delete_block(ordering, len(versions.keys))
+    times = versions.request_times
+    for time in np.unique(times[rows]):
+        own = rows[times[rows] == time]
+        plain, odd = own[fits[own]], own[~fits[own]]
+        if len(plain):
+            at = pa.array(plain)
+            keys = render_values(versions.keys.take(at))
+            values = tuple(column.take(at) for column in ordering)
+            yield delete_block(str(time), schema_text, Deletes(keys, pa.repeat(partition, len(plain)), values))
+        if len(odd):
+            yield from _marked_rows(plan, schema_text, versions, odd, str(time))
+
+
+def _marked_rows(plan: CompactPlan, schema_text: str, versions: Versions, rows: Ints, time: str) -> Iterator[LogBlock]:
+    """Deletes that no delete block can tell, as the rows they came as: those mark themselves as deleted."""
+    told = versions.rows.take(pa.array(rows)).select(list(plan.read.columns))
+    told = told.filter(pc.is_valid(told.column("_hoodie_record_key")))
+    yield from row_blocks(BlockRules(time, schema_text), told)
+
+
+def _zero_for_null(values: pa.Array) -> pa.Array:
+    """A null number counts as 0 when rows are ranked (`model.ordering`); a delete block has to say so."""
+    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    return pc.fill_null(values, 0) if is_number and values.null_count else values
+
+
+def _fits_delete_block(ordering: tuple[pa.Array, ...], count: int) -> Bools:
+    """Which ordering values a delete block can hold: no nulls, and not a single int 0, which means "none" there."""
+    fits = np.ones(count, np.bool_)
+    for values in ordering:
+        fits &= np.asarray(values.is_valid())
+    if len(ordering) == 1 and _is_int(ordering[0].type):
+        fits &= np.asarray(pc.fill_null(pc.not_equal(ordering[0].cast(pa.int32()), 0), False))
+    return fits
+
+
+def _is_int(kind: pa.DataType) -> bool:
+    """Whether a delete block holds such values as ints."""
+    return bool(pa.types.is_date32(kind) or (pa.types.is_integer(kind) and kind.bit_width <= 32))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What in a log file forbids to compact it while older writes are open.
+
+A compacted row keeps one rank: that of its newest version. A write that began before that version and is published
+after the compaction is then judged against this one rank. For whole rows that is right. It is not where the compacted
+file forgets something that such a write would still have to meet: a delete that leaves no row, or columns of which
+some were written before and some after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakebraid.format.avro_rows import parse_avro_block
+from lakebraid.format.delete_list import parse_delete_block
+from lakebraid.format.log_blocks import BlockType, LogBlock, read_blocks
+from lakebraid.format.parquet_rows import read_parquet_block
+from lakebraid.model.evolution import conform
+from lakebraid.model.merge_rules import MergeRules
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.files import read_log
+from lakebraid.tasks.versions import marked_deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """Open writes that began before `start` must end first, unless they write nothing but these columns."""
+
+    start: str
+    covers: frozenset[str] = frozenset()
+
+    def endangers(self, start: str, columns: tuple[str, ...] | None) -> bool:
+        """Whether an open write with that start, of these columns or (None) of whole rows, must be waited for."""
+        return start < self.start and (columns is None or not self.covers.issuperset(columns))
+
+
+def find_hazards(storage: Storage, name: str, rules: MergeRules, schema: pa.Schema) -> tuple[Hazard, ...]:
+    """The hazards in a log file; `schema` is the table's."""
+    blocks = read_blocks(read_log(storage, name), name).blocks
+    return tuple(hazard for block in blocks for hazard in _of_block(block, name, rules, schema))
+
+
+def _of_block(block: LogBlock, name: str, rules: MergeRules, schema: pa.Schema) -> Iterator[Hazard]:
+    start = block.instant_time or ""
+    where = f"the block at byte {block.offset:,} of {name}"
+    by_event = bool(rules.order_columns)
+    if block.compacted_times:
+        # Its rows rank at the newest instant it stands for, but bear the commit time of the log compaction.
+        yield Hazard(start)
+    if block.type is BlockType.DELETE:
+        gone = parse_delete_block(block.content, where)
+        # By event time a delete with an ordering value is carried on, and forgets nothing.
+        forgets = np.asarray(gone.unconditional).any() if by_event else len(gone) > 0
+        if forgets:
+            yield Hazard(start)
+    elif block.type in (BlockType.AVRO, BlockType.PARQUET):
+        if block.is_partial:
+            # By event time the older write may win some columns and lose others, whichever it brings.
+            yield Hazard(start) if by_event else Hazard(start, _columns(block))
+        if not by_event and rules.delete_columns and _has_marked(block, where, rules, schema):
+            yield Hazard(start)
+
+
+def _columns(block: LogBlock) -> frozenset[str]:
+    try:
+        return frozenset(str(field["name"]) for field in json.loads(block.schema_text or "")["fields"])
+    except (ValueError, KeyError, TypeError):
+        return frozenset()
+
+
+def _has_marked(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema) -> bool:
+    """Whether a row of the block marks itself as deleted."""
+    marks = pa.schema([schema.field(name) for name in rules.delete_columns])
+    if block.type is BlockType.AVRO:
+        rows = parse_avro_block(block.content, block.schema_text or "", where)
+    else:
+        rows = read_parquet_block(block.content, marks.names, where)
+    return rows.num_columns > 0 and bool(marked_deleted(conform(rows, marks, where), rules).any())

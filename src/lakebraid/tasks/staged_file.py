@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task tells of a data file that it wrote and nobody sees yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from typing import Final
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """One data file of a write that is not published; `name` is without its folder."""
+
+    partition: str
+    file_id: str
+    name: str
+    size: int
+    rows: int
+    deletes: int
+    is_base: bool
+    min_key: str | None = None
+    max_key: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The name below the table."""
+        return f"{self.partition}/{self.name}" if self.partition else self.name
+
+
+STAGED_SCHEMA: Final = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("file_id", pa.string()),
+        ("name", pa.string()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+        ("deletes", pa.int64()),
+        ("is_base", pa.bool_()),
+        ("min_key", pa.string()),
+        ("max_key", pa.string()),
+    ]
+)
+"""Staged files as rows: this is how Spark tasks hand them back."""
+
+
+def staged_to_arrow(files: Iterable[StagedFile]) -> pa.RecordBatch:
+    """One row for each file."""
+    columns = list(zip(*map(astuple, files), strict=True)) or [()] * len(STAGED_SCHEMA)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, STAGED_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=STAGED_SCHEMA)
+
+
+def staged_from_arrow(rows: pa.Table | pa.RecordBatch) -> list[StagedFile]:
+    """The files again, in the order of the rows."""
+    columns = [rows.column(part.name).to_pylist() for part in fields(StagedFile)]
+    return [StagedFile(*values) for values in zip(*columns, strict=True)]

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of the ledger: one decision each, with the whole state after it, so that only the newest is ever needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from lakebraid.errors import CorruptFile
+from lakebraid.format.damage import damaged
+from lakebraid.format.times import is_instant_time
+
+FOLDER: Final = ".hoodie/.lakebraid"
+LEDGER: Final = f"{FOLDER}/ledger"
+STAGED: Final = f"{FOLDER}/staged"
+FORMAT_VERSION: Final = 1
+_NEVER: Final = "0" * 17
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWrite:
+    """A write that has begun and is neither published nor rolled back."""
+
+    txn: str
+    action: str
+    adds_base: bool = False
+    """Whether it may publish base files: no compaction may be planned before it is done."""
+    columns: tuple[str, ...] | None = None
+    """The only columns it writes; None for whole rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPlan:
+    """A planned service that nobody has published yet."""
+
+    action: str
+    planner: str
+    epoch: int = 0
+    """The number of the entry that claimed it last; 0 if nobody has."""
+    claimant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """A rollback that was decided and has not been reported done."""
+
+    victim: str
+    action: str
+    txn: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """What is so after a decision."""
+
+    last: str = _NEVER
+    """The greatest time ever given."""
+    open: Mapping[str, OpenWrite] = field(default_factory=dict)
+    plans: Mapping[str, PendingPlan] = field(default_factory=dict)
+    rollbacks: Mapping[str, Undoing] = field(default_factory=dict)
+    gone: Mapping[str, str] = field(default_factory=dict)
+    """Starts that were rolled back lately, and when: late files of theirs may still appear."""
+    archived: str = _NEVER
+    horizon: str = _NEVER
+    schema_file: str | None = None
+    """The timeline file of the commit that carries the table's schema; None: nobody has stated one to us yet."""
+    is_fresh: bool = False
+    """Whether nothing was ever published but the table's creation."""
+
+    @property
+    def oldest_open(self) -> str | None:
+        return min(self.open, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Decision number `number`: who, what, when; the timeline files that make it true; the state after it."""
+
+    number: int
+    txn: str
+    kind: str
+    time: str
+    floor: int
+    """Entries below this number may be gone; a create down there means nothing."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Staged object and timeline file, in the order in which they are to appear."""
+    state: LedgerState = LedgerState()
+    voids: int | None = None
+    """The number of an entry before this one that never came true (beside Apache Hudi only)."""
+
+
+def entry_name(number: int) -> str:
+    """The name of an entry, so long that names sort as numbers.
+
+    >>> entry_name(7)
+    '.hoodie/.lakebraid/ledger/00000000000000000007'
+    """
+    return f"{LEDGER}/{number:020d}"
+
+
+def parse_entry_name(name: str) -> int | None:
+    """The number of an entry, from its full name; None for anything else that lies there."""
+    folder, _, digits = name.rpartition("/")
+    return int(digits) if folder == LEDGER and len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+
+
+def staged_name(number: int, token: str) -> str:
+    return f"{STAGED}/{number:020d}.{token}"
+
+
+def parse_staged_name(name: str) -> int | None:
+    """The slot for which an object was staged."""
+    folder, _, rest = name.rpartition("/")
+    digits, dot, _ = rest.partition(".")
+    is_ours = folder == STAGED and dot and len(digits) == 20 and digits.isascii() and digits.isdigit()
+    return int(digits) if is_ours else None
+
+
+def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {k: v for k, v in mapping.items() if k != key}
+
+
+def format_entry(entry: Entry) -> bytes:
+    state = entry.state
+    record = {
+        "version": FORMAT_VERSION,
+        "number": entry.number,
+        "txn": entry.txn,
+        "kind": entry.kind,
+        "time": entry.time,
+        "floor": entry.floor,
+        "files": entry.files,
+        "voids": entry.voids,
+        "state": {
+            "last": state.last,
+            "open": {s: [w.txn, w.action, w.adds_base, w.columns] for s, w in state.open.items()},
+            "plans": {s: [p.action, p.planner, p.epoch, p.claimant] for s, p in state.plans.items()},
+            "rollbacks": {s: [u.victim, u.action, u.txn] for s, u in state.rollbacks.items()},
+            "gone": dict(state.gone),
+            "archived": state.archived,
+            "horizon": state.horizon,
+            "schema_file": state.schema_file,
+            "is_fresh": state.is_fresh,
+        },
+    }
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def parse_entry(data: bytes, where: str) -> Entry:
+    """The entry in these bytes; CorruptFile if it is none, or of a newer release that knows more."""
+    try:
+        record = json.loads(data)
+        version = record["version"]
+        if version != FORMAT_VERSION:
+            raise CorruptFile(
+                f"{where} has the version {version!r:.20}, this release knows {FORMAT_VERSION}. Nothing was changed. "
+                "Another process writes this table with a newer lakebraid: use that one here, too.",
+                path=where,
+            )
+        entry = _entry(record)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError) as error:
+        raise damaged(where, f"it is no entry of the ledger ({type(error).__name__}: {error!s:.100})") from None
+    wrong = next((t for t in _times(entry) if not is_instant_time(t)), None)
+    if wrong is not None:
+        raise damaged(where, f"it has {wrong[:40]!r} in the place of a time")
+    return entry
+
+
+def _entry(record: dict[str, Any]) -> Entry:
+    state = record["state"]
+    return Entry(
+        number=_number(record["number"]),
+        txn=_text(record["txn"]),
+        kind=_text(record["kind"]),
+        time=_text(record["time"]),
+        floor=_number(record["floor"]),
+        files=tuple((_text(source), _text(target)) for source, target in record["files"]),
+        voids=None if record["voids"] is None else _number(record["voids"]),
+        state=LedgerState(
+            last=_text(state["last"]),
+            open={
+                _text(s): OpenWrite(_text(w[0]), _text(w[1]), w[2] is True, _texts(w[3]))
+                for s, w in state["open"].items()
+            },
+            plans={
+                _text(s): PendingPlan(_text(p[0]), _text(p[1]), _number(p[2]), _text(p[3]))
+                for s, p in state["plans"].items()
+            },
+            rollbacks={_text(s): Undoing(*(_text(part) for part in u)) for s, u in state["rollbacks"].items()},
+            gone={_text(s): _text(t) for s, t in state["gone"].items()},
+            archived=_text(state["archived"]),
+            horizon=_text(state["horizon"]),
+            schema_file=None if state["schema_file"] is None else _text(state["schema_file"]),
+            is_fresh=state["is_fresh"] is True,
+        ),
+    )
+
+
+def _times(entry: Entry) -> list[str]:
+    state = entry.state
+    named = [*state.open, *state.plans, *state.rollbacks, *state.gone, *(u.victim for u in state.rollbacks.values())]
+    return [entry.time, state.last, state.archived, state.horizon, *named, *state.gone.values()]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text expected, {type(value).__name__} found")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    return None if value is None else tuple(_text(v) for v in value)
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError("a number expected")
+    return value
+
+
+__all__ = [
+    "LEDGER",
+    "STAGED",
+    "Entry",
+    "LedgerState",
+    "OpenWrite",
+    "PendingPlan",
+    "Undoing",
+    "entry_name",
+    "format_entry",
+    "parse_entry",
+    "parse_entry_name",
+    "parse_staged_name",
+    "replace",
+    "staged_name",
+    "without",
+]

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heartbeats: how others see that a writer is alive. They say when to try a rollback, never whether it is safe."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lakebraid import limits
+from lakebraid.clock import Clock
+from lakebraid.errors import ObjectNotFound, StorageError
+from lakebraid.format.times import parse_instant_time
+from lakebraid.model.config import TableConfig
+from lakebraid.storage.protocol import Storage
+from lakebraid.txn.entries import FOLDER
+
+HEARTBEATS = ".hoodie/.heartbeat"
+
+
+def intervals_ms(properties: Mapping[str, str]) -> tuple[int, int]:
+    """How often to beat, and after which silence a writer may be rolled back, by Hudi's own settings of the table.
+
+    >>> intervals_ms({})
+    (20000, 120000)
+    >>> intervals_ms({"hoodie.client.heartbeat.interval_in_ms": "1500"})
+    (500, 3000)
+    """
+    interval = _positive(properties.get("hoodie.client.heartbeat.interval_in_ms"), limits.HEARTBEAT_TIMEOUT_MS // 2)
+    misses = _positive(properties.get("hoodie.client.heartbeat.tolerable.misses"), 2)
+    # Whoever judges uses settings of his own, and a beat may be slow: three times as often as it must be.
+    return min(interval // 3, limits.HEARTBEAT_INTERVAL_MS), interval * misses
+
+
+def _positive(text: str | None, default: int) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else default
+
+
+def heartbeat_name(start: str) -> str:
+    return f"{HEARTBEATS}/{start}"
+
+
+def beat(storage: Storage, start: str) -> bool:
+    """Shows that the writer lives; False if the store did not take it. One missed beat is no harm."""
+    try:
+        storage.replace(heartbeat_name(start), b"")
+    except StorageError:
+        return False
+    return True
+
+
+@dataclass
+class Heartbeat:
+    """Beats in the background until it is stopped; `on_lost` is called once if the write was rolled back meanwhile."""
+
+    storage: Storage
+    start: str
+    interval_s: float = limits.HEARTBEAT_INTERVAL_MS / 1000
+    check: Callable[[], bool] | None = None
+    """Asked after each beat whether the write still has its place; False ends the beating."""
+    on_lost: Callable[[], None] | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Starts the thread; the first beat comes after one interval, since beginning has beaten already."""
+        self._thread = threading.Thread(target=self._loop, name=f"lakebraid-beat-{self.start}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _loop(self) -> None:
+        while not self._stop.wait(self.interval_s):
+            beat(self.storage, self.start)
+            if self.check is not None and self._is_lost(self.check):
+                if self.on_lost is not None:
+                    self.on_lost()
+                return
+
+    @staticmethod
+    def _is_lost(check: Callable[[], bool]) -> bool:
+        with contextlib.suppress(StorageError):
+            return not check()
+        return False
+
+
+def storage_now_ms(storage: Storage, clock: Clock) -> int:
+    """The storage's own time, by which beats are dated: the judge's clock may be wrong."""
+    name = f"{FOLDER}/clock/{clock.token()}"
+    storage.create(name, b"")
+    try:
+        return storage.info(name).modified_ms
+    finally:
+        with contextlib.suppress(StorageError):
+            storage.delete([name])
+
+
+def is_expired(storage: Storage, config: TableConfig, start: str, now_ms: int, timeout_ms: int) -> bool:
+    """Whether the last beat, or without any the start, is longer ago than `timeout_ms` before the storage's `now_ms`."""
+    try:
+        last_ms = storage.info(heartbeat_name(start)).modified_ms
+    except ObjectNotFound:
+        last_ms = parse_instant_time(start, config.zone)
+    return now_ms - last_ms > timeout_ms

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ledger: one place where everything is decided, by creating the next numbered entry.
+
+Whoever creates entry n+1 has decided; everybody else looks again. No lock, lease or clock is part of the argument why
+this is safe: docs/decisions/0007-ledger.md. Before anybody decides n+1, the files of entry n are made true on Hudi's
+timeline by copies which any process can finish, so a stalled writer blocks nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lakebraid import limits
+from lakebraid.clock import Clock
+from lakebraid.errors import EnvironmentProblem, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.format.names import parse_timeline_file
+from lakebraid.format.times import format_instant_time, next_instant_time
+from lakebraid.model.config import TableConfig
+from lakebraid.model.timeline import Timeline
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.loading import load_timeline, pause
+from lakebraid.table.view import View, load_view
+from lakebraid.txn.entries import (
+    LEDGER,
+    STAGED,
+    Entry,
+    LedgerState,
+    entry_name,
+    format_entry,
+    parse_entry,
+    parse_entry_name,
+    parse_staged_name,
+    replace,
+    staged_name,
+)
+from lakebraid.txn.hudi_lock import Hold
+from lakebraid.txn.shared import check_settings, greatest_time, is_archived, mind_others
+
+_GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a rule wants to be so: the state after it, and the timeline files (bytes, name) that say it to Hudi."""
+
+    kind: str
+    state: LedgerState
+    files: tuple[tuple[bytes, str], ...] = ()
+    value: Any = None
+    """What the caller is told when it has become so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Already:
+    """It is so already: an answer of ours got lost, or somebody else did it."""
+
+    value: Any = None
+
+
+@dataclass
+class Round:
+    """What a rule may look at: all of it as it is after the newest entry was made true."""
+
+    ledger: Ledger
+    state: LedgerState
+    number: int
+    """The slot that the decision would take."""
+    _timeline: Timeline | None = None
+    _view: View | None = None
+    _time: str | None = None
+
+    def time(self) -> str:
+        """A time greater than every one given before."""
+        if self._time is None:
+            clock = format_instant_time(self.ledger.clock.now_ms(), self.ledger.config.zone)
+            self._time = max(clock, next_instant_time(self.state.last))
+        return self._time
+
+    def timeline(self) -> Timeline:
+        if self._timeline is None:
+            self._timeline = load_timeline(self.ledger.storage, self.ledger.config)
+        return self._timeline
+
+    def view(self) -> View:
+        if self._view is None:
+            self._view = load_view(self.ledger.storage, self.ledger.config, self.ledger.clock)
+        return self._view
+
+    def timed(self, **changes: Any) -> LedgerState:
+        """The state with these changes, and with the time of this round given away."""
+        return replace(self.state, last=self.time(), **changes)
+
+
+Rule = Callable[[Round], Decision | Already]
+
+
+@dataclass
+class _Attempted:
+    may_land: bool = False
+    """Whether a create of ours was sent whose end we do not know."""
+
+
+class DecisionUnknown(OutcomeUnknown):
+    """A decision may or may not have been made; ask again later, and delete nothing."""
+
+
+@dataclass
+class Ledger:
+    """The ledger of one table, as one process knows it. Not for several threads at once."""
+
+    storage: Storage
+    clock: Clock
+    config: TableConfig
+    lock: Callable[[], AbstractContextManager[Hold | None]] = contextlib.nullcontext
+    """Hudi's own lock, where the table is shared with Apache Hudi writers."""
+    is_shared: bool = False
+    known: Entry | None = None
+    true: int = 0
+    """The number of the last entry that is known to be true on the timeline."""
+    _dead_staged: list[str] = field(default_factory=list)
+    """Staged objects that nobody needs any more; removed with the next ones."""
+
+    def newest(self) -> Entry:
+        """The newest entry; `genesis` if nothing was ever decided here."""
+        found = self.known
+        while True:
+            newer = self._numbers_after(found.number if found else 0)
+            if not newer:
+                self.known = found or _GENESIS
+                return self.known
+            # Between listing and reading it may be trimmed, and a sleeper may have put a dead one under its number:
+            # so whatever was read counts only if nothing lies above it. (LEDGER, H3)
+            with contextlib.suppress(ObjectNotFound):
+                found = self._read(newer[-1])
+
+    def decide(self, txn: str, rule: Rule, *, before_true: Callable[[Any], object] | None = None) -> Any:
+        """What the rule's decision gave: made now, or found to be made already. The rule may refuse by raising.
+
+        DecisionUnknown if the store stopped answering while the decision may have been made.
+        """
+        attempted = _Attempted()
+        for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
+            try:
+                with self.lock() as hold:
+                    done, value = self._try(txn, rule, before_true, attempted, hold)
+            except OutcomeUnknown:
+                done, value = False, None
+            except StorageError as error:
+                raise (self._unknown(error.message) if attempted.may_land else error) from error
+            if done:
+                return value
+            self._stand_back(attempt)
+        reason = (
+            f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster, or no answer."
+        )
+        if attempted.may_land:
+            raise self._unknown(reason)
+        raise StorageError(
+            f"{reason} Nothing was decided; {self.storage.url} is as before. Try again with fewer writers.",
+            path=self.storage.url,
+        )
+
+    def _unknown(self, reason: str) -> DecisionUnknown:
+        return DecisionUnknown(
+            f"{self.storage.url} stopped answering while a decision was being made. It may or may not have been made. "
+            f"Nothing was removed. Ask again when the store answers. ({reason})",
+            path=self.storage.url,
+        )
+
+    def sweep_staged(self, below: int) -> None:
+        """Removes staged objects of slots below: their entries are true or void for ever."""
+        names = [info.name for info in self.storage.list(STAGED)]
+        self.storage.delete([n for n in names if (slot := parse_staged_name(n)) is not None and slot < below])
+
+    def _try(
+        self,
+        txn: str,
+        rule: Rule,
+        before_true: Callable[[Any], object] | None,
+        attempted: _Attempted,
+        hold: Hold | None,
+    ) -> tuple[bool, Any]:
+        entry = self.newest()
+        state, voids = self._make_newest_true(entry)
+        outcome = rule(Round(self, self._minding_others(state), entry.number + 1))
+        if isinstance(outcome, Already):
+            return True, outcome.value
+        if self.is_shared:
+            check_settings(self.storage, self.config, outcome.kind)
+        mine = self._stage(entry, txn, outcome, voids)
+        if not _is_held(hold):
+            return self._beaten(mine)
+        landed, attempted.may_land = attempted.may_land, True
+        try:
+            self.storage.create(entry_name(mine.number), format_entry(mine))
+        except ObjectExists:
+            attempted.may_land = landed
+            return self._beaten(mine)  # if it was our own, unanswered one, the rule will see it
+        if self._numbers_after(mine.number) and self.newest().floor > mine.number:
+            return False, None  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
+        if voids is not None:
+            self.sweep_staged(mine.number)  # a late copy for the void entry must find no source
+        if before_true is not None:
+            before_true(outcome.value)
+        if not (_is_held(hold) and (self._make_true(mine) or not self.is_shared)):
+            return False, None  # whoever has the lock now makes it true, or void if Hudi went on; the rule will see
+        self.true = max(self.true, mine.number)
+        if self.known is None or self.known.number < mine.number:
+            self.known = mine
+        self._tidy(entry, mine)
+        return True, outcome.value
+
+    def _beaten(self, mine: Entry) -> tuple[bool, None]:
+        self._dead_staged += sorted({source for source, _ in mine.files})
+        return False, None
+
+    def _make_newest_true(self, entry: Entry) -> tuple[LedgerState, int | None]:
+        """The state to go on from; on a shared table also the number of an entry that is void."""
+        if entry.number <= self.true:
+            return entry.state, None
+        if self.is_shared and self._is_overtaken(entry):
+            before = self._before(entry)
+            return before.state, entry.number
+        self._make_true(entry)
+        self.true = entry.number
+        return entry.state, None
+
+    def _make_true(self, entry: Entry) -> bool:
+        """False if a staged object is gone: then it has been true already, or, on a shared table, it is void."""
+        return all(self._copied(source, target) for source, target in entry.files)
+
+    def _copied(self, source: str, target: str) -> bool:
+        for attempt in range(limits.STORE_RETRIES_MAX):
+            try:
+                self.storage.copy(source, target)
+            except ObjectNotFound:
+                return False
+            except OutcomeUnknown:
+                pause(self.clock, attempt)
+            else:
+                return True
+        raise OutcomeUnknown(
+            f"{self.storage.url} did not confirm {target}. It was decided and will appear. Nothing was removed. "
+            "Look at the timeline before trying again.",
+            path=target,
+        )
+
+    def _stage(self, newest: Entry, txn: str, outcome: Decision, voids: int | None) -> Entry:
+        number = newest.number + 1
+        staged: dict[bytes, str] = {}
+        for data, _ in outcome.files:
+            # Equal bytes (the empty files of a beginning) share one object: it is read, never changed.
+            staged[data] = staged.get(data) or self._staged_object(number, data)
+        if staged and outcome.kind == "begin":
+            self._check_clock(next(iter(staged.values())))
+        folder = f"{self.config.timeline_folder}/"
+        files = tuple((staged[data], name if "/" in name else folder + name) for data, name in outcome.files)
+        floor = newest.floor
+        if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
+            floor = number - limits.LEDGER_ENTRIES_KEPT
+        return Entry(number, txn, outcome.kind, outcome.state.last, floor, files, outcome.state, voids)
+
+    def _staged_object(self, number: int, data: bytes) -> str:
+        # An unanswered create goes on under a fresh name: no name is ever written twice. (LEDGER, H7)
+        for attempt in range(limits.STORE_RETRIES_MAX):
+            name = staged_name(number, self.clock.token())
+            try:
+                self.storage.create(name, data)
+            except (OutcomeUnknown, ObjectExists):
+                pause(self.clock, attempt)
+            else:
+                return name
+        raise StorageError(
+            f"{self.storage.url} did not confirm {limits.STORE_RETRIES_MAX} small writes in a row. Nothing was decided; "
+            "the table is as before. Try again when the store answers.",
+            path=self.storage.url,
+        )
+
+    def _check_clock(self, staged: str) -> None:
+        """One bad clock would drag the times of all writers along."""
+        ahead_ms = self.clock.now_ms() - self.storage.info(staged).modified_ms
+        if ahead_ms > limits.CLOCK_AHEAD_MS_MAX:
+            raise EnvironmentProblem(
+                f"The clock of this machine is {ahead_ms // 1000:,} seconds ahead of the storage of {self.storage.url}. "
+                "Nothing was decided; the table is as before. Set the clock (NTP) and try again.",
+                ahead_ms=ahead_ms,
+            )
+
+    def _tidy(self, before: Entry, mine: Entry) -> None:
+        """Removes what no one needs; a failure costs nothing, it will be swept later."""
+        self._dead_staged += sorted({source for source, _ in mine.files})
+        if mine.kind == "begin" and len(self._dead_staged) < limits.STAGED_HELD_MAX and not self.is_shared:
+            return  # together with those of its publishing: one call less
+        with contextlib.suppress(StorageError):
+            names, self._dead_staged = self._dead_staged, []
+            if mine.floor > before.floor:
+                names += [entry_name(number) for number in self._numbers_below(mine.floor)]
+                self.sweep_staged(mine.number)
+            self.storage.delete(names)
+
+    def _numbers_after(self, number: int) -> list[int]:
+        infos = self.storage.list(LEDGER, after=entry_name(number))
+        return sorted(n for info in infos if (n := parse_entry_name(info.name)) is not None)
+
+    def _numbers_below(self, number: int) -> Iterator[int]:
+        return (
+            n for info in self.storage.list(LEDGER) if (n := parse_entry_name(info.name)) is not None and n < number
+        )
+
+    def _read(self, number: int) -> Entry:
+        name = entry_name(number)
+        return parse_entry(self.storage.read(name, limits.LEDGER_ENTRY_BYTES_MAX), f"{self.storage.url}/{name}")
+
+    def _minding_others(self, state: LedgerState) -> LedgerState:
+        """The state with `last` moved past every time on the timeline that was not given here: Hudi was at work."""
+        if self.is_shared:
+            return mind_others(self.storage, self.config, state)
+        folder = self.config.timeline_folder
+        # '~' sorts after every character of a timeline file's name: what starts at `last` is known.
+        newer = self.storage.list(folder, after=f"{folder}/{state.last}~")
+        if not any(info.name.count("/") == folder.count("/") + 1 and _is_timeline_file(info.name) for info in newer):
+            return state
+        return replace(state, last=max(state.last, greatest_time(load_timeline(self.storage, self.config))))
+
+    def _is_overtaken(self, entry: Entry) -> bool:
+        """Whether Hudi went on before an entry came true: its maker lost the lock or died, and may not come after Hudi.
+
+        One that was true has no staged objects any more; if its maker died before he removed them, and Hudi archived
+        it, it is in the history. Taking it for void would take back what was acknowledged.
+        """
+        if not entry.files:
+            return False
+        source, target = entry.files[0]
+        return (
+            not self._exists(target)
+            and greatest_time(load_timeline(self.storage, self.config)) >= entry.time
+            and self._exists(source)
+            and not is_archived(self.storage, self.config, target)
+        )
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self.storage.info(name)
+        except ObjectNotFound:
+            return False
+        return True
+
+    def _before(self, entry: Entry) -> Entry:
+        if entry.number == 1:
+            return _GENESIS
+        before = self._read(entry.number - 1)
+        return self._before(before) if entry.voids == before.number else before
+
+    def _stand_back(self, attempt: int) -> None:
+        """Lets others go first after some lost races; the first ones are simply tried again."""
+        if attempt >= 2:
+            self.clock.sleep(min(0.001 * 2 ** min(attempt, 10), 0.25) * self.clock.random())
+
+
+def _is_held(hold: Hold | None) -> bool:
+    return hold is None or hold.check()
+
+
+def _is_timeline_file(name: str) -> bool:
+    return parse_timeline_file(name.rpartition("/")[2]) is not None

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a writing process knows of a table: its settings, its ledger, its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakebraid import limits
+from lakebraid.clock import Clock
+from lakebraid.errors import ObjectNotFound, SchemaConflict
+from lakebraid.format.avro_types import parse_avro_schema
+from lakebraid.format.commit import parse_commit
+from lakebraid.format.names import parse_timeline_file
+from lakebraid.model.buckets import bucket_of_file_id
+from lakebraid.model.config import TableConfig
+from lakebraid.model.schema_text import table_schema_text
+from lakebraid.model.writable import check_writable
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.loading import load_config
+from lakebraid.table.schema import load_schema
+from lakebraid.table.view import load_view
+from lakebraid.txn.entries import Entry
+from lakebraid.txn.hudi_lock import hudi_lock
+from lakebraid.txn.ledger import Ledger, Round
+
+FIXED_IDS = "hoodie.lakebraid.fixed.file.ids"
+"""In the properties of tables whose buckets never had other file ids than the fixed ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The table's columns, and the text in which commits state them."""
+
+    columns: pa.Schema
+    text: str
+    file: str | None
+    """The timeline file that said so."""
+
+
+class Writing:
+    """Opens ledgers for transactions and remembers between them what saves calls; safe to share between threads."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self.storage, self.clock = storage, clock
+        self._newest: tuple[Entry | None, int] = (None, 0)
+        self._schema: TableSchema | None = None
+
+    def settings(self) -> tuple[TableConfig, Mapping[str, str]]:
+        """The table's settings as they are now; UnsupportedTable if we must not write it."""
+        config, properties = load_config(self.storage)
+        if properties.get(FIXED_IDS) == "true":
+            check_writable(config, properties, self.storage.url)
+        else:
+            _, folders = self.storage.list_folder(".hoodie/.bucket_index")
+            completed = self._completions(config) if config.timezone == "LOCAL" else None
+            check_writable(
+                config, properties, self.storage.url, completed=completed, bucket_index_folders=_last_parts(folders)
+            )
+        return config, properties
+
+    def ledger(self, config: TableConfig) -> Ledger:
+        """A ledger of one's own, which knows what the last one knew."""
+        lock: Callable[[], AbstractContextManager[Any]] | None = hudi_lock(self.storage, self.clock, config)
+        known, true = self._newest
+        ledger = Ledger(self.storage, self.clock, config, is_shared=lock is not None)
+        if lock is not None:
+            ledger.lock = lock
+        ledger.known, ledger.true = known, true
+        return ledger
+
+    def remember(self, ledger: Ledger) -> None:
+        known, _ = self._newest
+        if ledger.known is not None and (known is None or known.number < ledger.known.number):
+            self._newest = (ledger.known, ledger.true)
+
+    def schema(self, ledger: Ledger) -> TableSchema | None:
+        """The table's schema now; None if nobody has stated one."""
+        file = None if ledger.is_shared else (ledger.known or ledger.newest()).state.schema_file
+        if file is None:
+            return self._slow_schema(ledger)
+        known = self._schema
+        if known is None or known.file != file:
+            known = self._schema = self._stated(ledger, file) or self._slow_schema(ledger)
+        return known
+
+    def schema_text(self, now: Round, own: TableSchema) -> str:
+        """What a commit of this round must state: the table's schema, not the one its writer began with.
+
+        Readers take the schema of the commit with the greatest start (FORMAT, trap 33), so every commit repeats it.
+        """
+        if now.state.schema_file in (None, own.file) and not now.ledger.is_shared:
+            return own.text
+        current = self.schema(now.ledger)
+        if current is None:
+            return own.text
+        if own.file is None and current.columns != own.columns:
+            raise SchemaConflict(
+                f"Another writer stated the schema of {self.storage.url} first, and it is not the one of these rows. "
+                f"Nothing was published. Write rows with the columns {', '.join(current.columns.names)}.",
+                path=self.storage.url,
+            )
+        return current.text
+
+    def file_ids(self, properties: Mapping[str, str], ledger: Ledger) -> dict[tuple[str, int], str]:
+        """The file ids of buckets that a single-writer Hudi made; a second id for a bucket would double its keys."""
+        if properties.get(FIXED_IDS) == "true" and not ledger.is_shared:
+            return {}
+        found: dict[tuple[str, int], str] = {}
+        for group in load_view(self.storage, ledger.config, self.clock).groups:
+            bucket = bucket_of_file_id(group.file_id)
+            if bucket is not None:
+                found[group.partition, bucket] = group.file_id
+        return found
+
+    def _completions(self, config: TableConfig) -> dict[str, int]:
+        """Completion times and when their files were written: they tell the zone of a timeline that does not say it."""
+        files, _ = self.storage.list_folder(config.timeline_folder)
+        parsed = ((parse_timeline_file(file.name.rpartition("/")[2]), file.modified_ms) for file in files)
+        return {name.completion_time: ms for name, ms in parsed if name is not None and name.completion_time}
+
+    def _stated(self, ledger: Ledger, file: str) -> TableSchema | None:
+        name = f"{ledger.config.timeline_folder}/{file}"
+        try:
+            text = parse_commit(self.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name).schema
+        except ObjectNotFound:
+            return None  # archived meanwhile
+        return None if text is None else TableSchema(parse_avro_schema(text, name), text, file)
+
+    def _slow_schema(self, ledger: Ledger) -> TableSchema | None:
+        view = load_view(self.storage, ledger.config, self.clock)
+        columns = load_schema(self.storage, ledger.config, self.clock, view.timeline, {}) or view.schema
+        if not columns:
+            return None
+        return TableSchema(columns, table_schema_text(columns, ledger.config.name), None)
+
+
+def _last_parts(names: list[str]) -> tuple[str, ...]:
+    return tuple(name.rpartition("/")[2] for name in names)

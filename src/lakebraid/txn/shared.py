@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Apache Hudi's writers did beside us. They decide on the timeline and never look at the ledger, so each round, under
+Hudi's lock, holds the ledger's state against the timeline: what Hudi took back, finished or began counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakebraid import limits
+from lakebraid.errors import CommitRefused, CorruptFile, ObjectNotFound, StorageError
+from lakebraid.format.names import State, TimelineFileName, parse_timeline_file
+from lakebraid.format.rollbacks import RollbackPlan, parse_rollback_plan
+from lakebraid.model.config import TableConfig
+from lakebraid.model.instant import Instant, action_family
+from lakebraid.model.timeline import Timeline
+from lakebraid.model.writable import check_writable
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.history import load_history
+from lakebraid.table.loading import load_config, load_timeline
+from lakebraid.txn.entries import LedgerState, replace
+
+_VISIBLE_KINDS: Final = frozenset({"begin", "plan", "publish"})
+"""Decisions that add something to the table; taking back must stay possible whatever became of it."""
+
+
+def mind_others(storage: Storage, config: TableConfig, state: LedgerState) -> LedgerState:
+    """The ledger's state as the timeline has it now. StorageError while a restore is under way.
+
+    Times go on after everything on the timeline. A write of ours that Hudi rolled back, or is about to, is no longer
+    open: nothing would stop its completion, and its files are gone (FORMAT, trap 5).
+    """
+    timeline = load_timeline(storage, config)
+    _check_no_restore(storage, timeline)
+    pending = pending_writes(timeline)
+    undone = _foreign_victims(storage, config, state, timeline)
+    kept = {s: w for s, w in state.open.items() if _is_inflight(pending.get(s)) and s not in undone}
+    last = max(state.last, greatest_time(timeline))
+    lost = {s: last for s in state.open if s not in kept and not _is_completed(timeline, s)}
+    running = {i.request_time for i in timeline.pending if i.action == "rollback"}
+    return replace(
+        state,
+        last=last,
+        open=kept,
+        # Hudi rolls a dead executor back by removing its inflight file; the plan stays, the claim does not.
+        plans={
+            s: p if _is_inflight(pending[s]) and s not in undone else replace(p, epoch=0, claimant="")
+            for s, p in state.plans.items()
+            if s in pending
+        },
+        rollbacks={r: u for r, u in state.rollbacks.items() if r in running},
+        gone=dict(sorted({**state.gone, **lost}.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :]),
+    )
+
+
+def check_settings(storage: Storage, config: TableConfig, kind: str) -> None:
+    """Raises if Hudi changed the table meanwhile so that this decision would be hidden or wrong (FORMAT, traps 3, 27)."""
+    if kind not in _VISIBLE_KINDS:
+        return
+    now, properties = load_config(storage)
+    if now == config:
+        return
+    check_writable(now, properties, storage.url)
+    raise CommitRefused(
+        f"The settings of {storage.url} were changed by another writer since this one began. Nothing was published. "
+        "Open the table again and write again.",
+        path=storage.url,
+    )
+
+
+def is_archived(storage: Storage, config: TableConfig, timeline_file: str) -> bool:
+    """Whether the instant of that timeline file has left the timeline for the history."""
+    parsed = parse_timeline_file(timeline_file.rpartition("/")[2])
+    if parsed is None:
+        return False
+    start = parsed.request_time
+    return any(row.instant.request_time == start for row in load_history(storage, config, start))
+
+
+def greatest_time(timeline: Timeline) -> str:
+    times = [t for i in timeline for t in (i.request_time, i.completion_time) if t]
+    return max((t.ljust(17, "0") for t in times), default="0" * 17)
+
+
+def pending_writes(timeline: Timeline) -> Mapping[str, Instant]:
+    """Writes and plans that have not completed, ours and Hudi's."""
+    return {i.request_time: i for i in timeline.pending if action_family(i.action) == "write"}
+
+
+def load_rollback_plan(storage: Storage, config: TableConfig, rollback: str) -> RollbackPlan | None:
+    """What a rollback on the timeline is to undo; None if its plan is gone or torn: Hudi throws such a plan away."""
+    name = TimelineFileName(rollback, None, "rollback", State.REQUESTED).format()
+    path = f"{config.timeline_folder}/{name}"
+    try:
+        return parse_rollback_plan(storage.read(path, limits.TIMELINE_FILE_BYTES_MAX), path)
+    except (ObjectNotFound, CorruptFile):
+        return None
+
+
+def _foreign_victims(storage: Storage, config: TableConfig, state: LedgerState, timeline: Timeline) -> frozenset[str]:
+    """Starts that Hudi's unfinished rollbacks will remove: decided under the lock, executed any time after it."""
+    found = set()
+    for instant in timeline.pending:
+        if instant.action == "rollback" and instant.request_time not in state.rollbacks:
+            plan = load_rollback_plan(storage, config, instant.request_time)
+            if plan is not None and plan.instant is not None:
+                found.add(plan.instant.request_time)
+    return frozenset(found)
+
+
+def _check_no_restore(storage: Storage, timeline: Timeline) -> None:
+    restore = next((i for i in timeline.pending if i.action == "restore"), None)
+    if restore is not None:
+        raise StorageError(
+            f"Apache Hudi is restoring {storage.url} to a savepoint ({restore.request_time}). Nothing was decided. Wait "
+            "until that is done, or finish it with Apache Hudi; then write again.",
+            path=storage.url,
+            instant=restore.request_time,
+        )
+
+
+def _is_inflight(instant: Instant | None) -> bool:
+    return instant is not None and instant.state is State.INFLIGHT
+
+
+def _is_completed(timeline: Timeline, start: str) -> bool:
+    instant = timeline.write(start)
+    return instant is not None and instant.is_completed
