@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -16,6 +17,8 @@ from tests.interop.referee import Referee
 from tests.reference import hudi_rows, our_rows
 
 LOCK = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"}
+BY_NAME = ("run_clean",)
+"""Procedures that take no path."""
 WRITES = ("commit", "deltacommit", "replacecommit")
 
 
@@ -39,14 +42,18 @@ class SharedTable:
 
     def sql(self, text: str) -> list[dict[str, Any]]:
         """SQL about the table `it`."""
-        name = f"it_{abs(hash(self.path))}"
-        self.referee.ask("sql", text=f"create table if not exists {name} using hudi location '{self.path}'")
-        found: list[dict[str, Any]] = self.referee.ask("sql", text=text.replace(" it", f" {name}"))
+        found: list[dict[str, Any]] = self.referee.ask("sql", text=text.replace(" it", f" {self.name_in_spark()}"))
         return found
 
+    def name_in_spark(self) -> str:
+        name = "it_" + hashlib.sha256(str(self.path).encode()).hexdigest()[:12]
+        self.referee.ask("sql", text=f"create table if not exists {name} using hudi location '{self.path}'")
+        return name
+
     def call(self, procedure: str, *arguments: str) -> list[dict[str, Any]]:
-        text = f"call {procedure}({', '.join((f"path => '{self.path}'", *arguments))})"
-        found: list[dict[str, Any]] = self.referee.ask("sql", text=text)
+        where = f"table => '{self.name_in_spark()}'" if procedure in BY_NAME else f"path => '{self.path}'"
+        given = ", ".join((where, *arguments))
+        found: list[dict[str, Any]] = self.referee.ask("sql", text=f"call {procedure}({given})")
         return found
 
     def check(self, names: list[str]) -> None:
@@ -61,7 +68,8 @@ class SharedTable:
 
     def data_files(self) -> list[str]:
         found = (file for file in self.path.rglob("*") if ".hoodie" not in file.relative_to(self.path).parts)
-        return sorted(file.name for file in found if file.is_file() and file.suffix not in (".crc", "_metadata"))
+        kinds = (".parquet", ".log.")
+        return sorted(file.name for file in found if file.suffix != ".crc" and any(kind in file.name for kind in kinds))
 
     def writes(self) -> list[tuple[str, str]]:
         """(start, completion) of the completed writes on the active timeline."""

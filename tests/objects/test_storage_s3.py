@@ -252,7 +252,7 @@ def test_a_file_that_vanishes_under_a_parquet_reader_is_not_found(storage: Objec
 def test_a_conditional_write_is_sent_once_and_a_lost_answer_is_unknown(scripted: ObjectStorage, stub: Stub) -> None:
     stub.answer = lambda _method, _path: None
     with pytest.raises(OutcomeUnknown):
-        scripted.replace_version("lock", b"x", {"e_tag": '"1"', "version": None})
+        scripted.replace_version("lock", b"x", {"e_tag": '"1"'})
     assert [(method, headers.get("if-match")) for method, _, headers in stub.requests] == [("PUT", '"1"')]
 
 
@@ -261,13 +261,13 @@ def test_a_conditional_write_that_was_refused_says_so(
     scripted: ObjectStorage, stub: Stub, status: int, code: str
 ) -> None:
     stub.answer = lambda _method, _path: (status, error_body(code))
-    assert scripted.replace_version("lock", b"x", {"e_tag": '"1"', "version": None}) is None
+    assert scripted.replace_version("lock", b"x", {"e_tag": '"1"'}) is None
 
 
 def test_a_conditional_write_beside_another_one_may_happen_yet(scripted: ObjectStorage, stub: Stub) -> None:
     stub.answer = lambda _method, _path: (409, error_body("ConditionalRequestConflict"))
     with pytest.raises(OutcomeUnknown):
-        scripted.replace_version("lock", b"x", {"e_tag": '"1"', "version": None})
+        scripted.replace_version("lock", b"x", {"e_tag": '"1"'})
 
 
 def test_hudis_lease_is_held_on_s3_by_one_writer_at_a_time(storage: ObjectStorage) -> None:

@@ -338,6 +338,24 @@ def test_a_plan_that_failed_is_executed_again_with_the_same_rows(monkeypatch: py
     assert seen(table) == {"a": "a"}
 
 
+def test_a_torn_plan_hinders_nobody() -> None:
+    table = bench()
+    write(table, put("a", "a"))
+    torn = f"{TIMELINE}/{t(1)}.compaction.requested"
+    table.storage.create(torn, b"Obj")
+    table.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
+    assert abandoned_plans(table.ledger) == []
+    assert table.compact() is not None
+    assert table.storage.info(torn)
+    with pytest.raises(CorruptFile):
+        table.run(t(1))
+
+
+def test_a_plan_that_does_not_exist_is_said_so() -> None:
+    with pytest.raises(ClaimLost, match="There is no compaction plan"):
+        bench().run(t(40))
+
+
 @pytest.mark.parametrize("folder", ["", "file:/somewhere/else/", "s3://lake/built/"])
 def test_a_plan_that_apache_hudi_made_is_executed(folder: str) -> None:
     table = bench()

@@ -125,6 +125,14 @@ def test_a_half_written_main_file_gives_way_to_the_backup(main):
     assert choose_properties(main, BACKUP, "here")["hoodie.table.version"] == "8"
 
 
+@pytest.mark.parametrize("main", [MAIN[:-1], MAIN + b"hoodie.table.recor", MAIN])
+def test_a_main_file_that_was_cut_gives_way_to_a_backup_with_checksum(main):
+    whole = format_properties({"hoodie.table.name": "trips", "hoodie.table.version": "8", "hoodie.table.checksum": "0"})
+    whole = whole.replace(b"checksum=0", f"checksum={checksum({'hoodie.table.name': 'trips'})}".encode())
+    assert choose_properties(main, whole, "here")["hoodie.table.version"] == "8"
+    assert choose_properties(main, b"", "here")["hoodie.table.version"] == "9"
+
+
 def test_two_damaged_files_are_reported_as_the_main_one():
     with pytest.raises(CorruptFile) as caught:
         choose_properties(b"", b"", "there/hoodie.properties")

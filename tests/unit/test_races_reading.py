@@ -28,7 +28,7 @@ from tests.table_builder import (
     timeline_path,
 )
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 def step_of(made: History, start: int, state: State) -> Step:

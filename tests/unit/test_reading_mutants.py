@@ -46,8 +46,8 @@ class Hunt:
     name: str
     stories: tuple[str, ...]
     reads: str = "snapshots"
-    ties: bool = False
-    """Whether the later version wins, and versions are whole: an order that is wrong shows at once."""
+    settings: st.SearchStrategy[Settings] | None = None
+    """Where given, versions are whole besides: an order that is wrong shows at once."""
     shows: type[BaseException] = AssertionError
     """How a mutant gives itself away: wrong rows, or an answer where files are gone, or none where they are not.
     One that falls over in another way proves nothing about the model."""
@@ -58,16 +58,22 @@ class Hunt:
         return everything[:-1] if self.shows is AssertionError else everything
 
 
+BY_COMMIT = st.builds(
+    Settings, by_event=st.just(value=False), partitioned=st.booleans(), buckets=st.sampled_from([1, None])
+)
+BY_EVENT = st.builds(Settings, ordering=st.just(("ts", "ts2")), partitioned=st.just(value=False))
+
 AMONG_LOGS = Hunt("among logs", ("write", "write", "begin", "write"))
-BY_LATE_LOGS = Hunt("by late logs", ("finish_late", "write"), ties=True)
-BY_LOG_COMPACTION = Hunt("by log compaction", ("squeeze", "squeeze"), ties=True)
-BY_REPLACEMENT = Hunt("by replacement", ("replace_and_write_on", "spare"))
-BY_FILTER = Hunt("by filter", ("compact", "finish", "write"), reads="filters")
+BY_ORDER = Hunt("by order", ("write", "write", "write"), settings=BY_EVENT)
+BY_LATE_LOGS = Hunt("by late logs", ("finish_late", "finish_late"), settings=BY_COMMIT)
+BY_LOG_COMPACTION = Hunt("by log compaction", ("squeeze", "squeeze"), settings=BY_COMMIT)
+BY_REPLACEMENT = Hunt("by replacement", ("replace_and_write_on", "replace_and_write_on", "spare"))
+BY_FILTER = Hunt("by filter", ("compact_and_clean", "write", "write"), reads="filters", settings=BY_EVENT)
 BY_CHANGES = Hunt("by changes", ("write", "write"), reads="changes")
 BY_CLEANING = Hunt("by cleaning", ("compact_and_clean", "write"), shows=pytest.fail.Exception)
 BY_FALSE_ALARM = Hunt("by false alarm", ("replace_and_write_on", "compact_and_clean", "write"), shows=SnapshotExpired)
 HUNTS = (
-    *(AMONG_LOGS, BY_LATE_LOGS, BY_LOG_COMPACTION, BY_REPLACEMENT, BY_FILTER, BY_CHANGES),
+    *(AMONG_LOGS, BY_ORDER, BY_LATE_LOGS, BY_LOG_COMPACTION, BY_REPLACEMENT, BY_FILTER, BY_CHANGES),
     *(BY_CLEANING, BY_FALSE_ALARM),
 )
 
@@ -132,7 +138,7 @@ def a_row_that_says_it_is_deleted_is_shown(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(versions, "marked_deleted", lambda rows, rules: np.zeros(rows.num_rows, np.bool_))
 
 
-@mutant(AMONG_LOGS)
+@mutant(BY_ORDER)
 def only_the_first_ordering_field_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(versions, "order_keys", lambda columns, length: order_keys(columns[:1], length))
 
@@ -340,17 +346,14 @@ def test_the_races_notice(plant: Plant, race: Callable[[], None], monkeypatch: p
 
 EXAMPLES = int(os.environ.get("LAKEBRAID_HUNT_EXAMPLES", "25"))
 SEED = int(os.environ.get("LAKEBRAID_HUNT_SEED", "1"))
-BY_COMMIT = st.builds(
-    Settings, by_event=st.just(value=False), partitioned=st.booleans(), buckets=st.sampled_from([1, None])
-)
 
 
 def run(hunt: Hunt) -> None:
     """Reads the same histories each time, until an answer is not the model's."""
     some = histories(
         steps_max=3,
-        partial=not hunt.ties,
-        settings=BY_COMMIT if hunt.ties else None,
+        partial=hunt.settings is None,
+        settings=hunt.settings,
         services=hunt.services,
         stories=hunt.stories,
     )
@@ -367,11 +370,11 @@ def run(hunt: Hunt) -> None:
     @given(some, st.data())
     def look(history: History, data: st.DataObject) -> None:
         now = max(end_of(history) - data.draw(st.sampled_from([0, 0, 1, 2, 3])), 2)
-        table = open_table(build_table(history, now=now, archived=data.draw(st.integers(0, 6))))
+        table = open_table(build_table(history, now=now, archived=data.draw(st.sampled_from([0, 1, 3, 99]))))
         if hunt.reads == "snapshots":
             check_snapshots(table, history, now)
         elif hunt.reads == "filters":
-            check_filters(table, history, now, data.draw(st.permutations(filters_of(history)))[:3])
+            check_filters(table, history, now, filters_of(history))
         else:
             times = moments(history, now)
             for after, until in zip(times, times[1:], strict=False):

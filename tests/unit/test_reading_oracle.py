@@ -22,7 +22,7 @@ from tests.histories import histories
 from tests.oracle import AT, History, Oracle, Row, Settings
 from tests.table_builder import build_table, open_table, stored, t
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 EXAMPLES = int(os.environ.get("LAKEBRAID_ORACLE_EXAMPLES", "50"))
 

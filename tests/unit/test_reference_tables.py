@@ -10,7 +10,7 @@ import pytest
 import lakebraid as lb
 from tests.reference import Reference, names, our_rows, unpack
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 DIFFERENT = {"v9_mor_late_writer", "v9_mor_late_writer_commit_time", "v9_mor_hidden_group"}

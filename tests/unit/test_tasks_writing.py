@@ -190,14 +190,22 @@ def test_without_ordering_the_later_of_equal_keys_is_written() -> None:
 
 
 @pytest.mark.parametrize("make", [Lake, commit_time])
-def test_of_two_batches_of_one_write_the_later_wins_whatever_its_task_number(make: Any) -> None:
+def test_of_equal_rows_of_two_tasks_the_greater_task_number_wins(make: Any) -> None:
     lake = make()
     plan = lake.plan()
-    first = write_rows(lake.storage, plan, lake.table([row("a", 1, "first")]), 9)
-    later = write_rows(lake.storage, replace(plan, log_version=2), lake.table([row("a", 1, "later")]), 10)
+    later = write_rows(lake.storage, plan, lake.table([row("a", 1, "later")]), 101)
+    first = write_rows(lake.storage, plan, lake.table([row("a", 1, "first")]), 100)
     lake.publish(plan, [*first, *later])
     assert lake.rows() == [row("a", 1, "later")]
-    assert [s.log_version for s in write_stats([*first, *later], plan.start)[""]] == [1, 2]
+
+
+def test_of_several_ordering_fields_the_first_decides() -> None:
+    schema = pa.schema([("id", pa.string()), ("o1", pa.int64()), ("o2", pa.string())])
+    lake = Lake(schema, {"hoodie.table.ordering.fields": "o1,o2"})
+    versions = [(1, "z"), (2, "b"), (2, "a"), (0, "zz")]
+    files = lake.write([{"id": "a", "o1": o1, "o2": o2} for o1, o2 in versions])
+    assert lake.rows() == [{"id": "a", "o1": 2, "o2": "b"}]
+    assert sum(f.rows for f in files) == 1
 
 
 def test_equal_keys_in_different_partitions_are_different_rows() -> None:
@@ -332,6 +340,16 @@ def test_stats_say_what_hudi_wants_to_know() -> None:
     assert (first.prev_commit, first.base_file, first.log_files) == (t(1), "", (".f_1.log.1_0-0-0",))
     assert (first.num_writes, first.num_deletes, first.file_size_in_bytes) == (3, 1, 10)
     assert (second.prev_commit, second.log_files, second.num_inserts) == ("null", None, 4)
+
+
+def test_a_commit_never_names_two_base_files_of_one_group() -> None:
+    lake = Lake(buckets=1)
+    plan = lake.plan(into_base=True)
+    files = [
+        f for task, key in enumerate("ab") for f in write_rows(lake.storage, plan, lake.table([row(key, 1)]), task)
+    ]
+    with pytest.raises(InvalidArgument, match="two base files"):
+        write_stats(files, plan.start)
 
 
 def test_schema_texts_carry_the_sanitised_name_and_round_trip() -> None:

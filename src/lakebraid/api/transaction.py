@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from lakebraid import limits
@@ -67,7 +67,7 @@ class Transaction:
         self._files: list[StagedFile] = []
         self._task = _FIRST_TASK
         self._end: str | None = None
-        self._is_lost = False
+        self._is_lost = self._has_failed = False
         with self._timed("begin"):
             config, properties = writing.settings()
             self._ledger = writing.ledger(config)
@@ -92,17 +92,15 @@ class Transaction:
     def write(self, data: Any) -> None:
         """Writes rows into files that nobody sees yet; may be called several times, later rows win ties.
 
-        Raises InvalidArgument if rows do not fit; then abort, or go on with others.
+        If it raises, some files may be there already, so the transaction can only be aborted.
         """
         self._check_usable("write")
         with self._timed("write"):
-            if is_spark(data):
-                self._write_spark(data)
-                return
-            for piece in arrow_pieces(data):
-                plan = self._plan(piece.schema)
-                self._files += write_rows(self._writing.storage, plan, piece, self._next_task())
-                self._check_usable("write")
+            try:
+                self._write_spark(data) if is_spark(data) else self._write_arrow(data)
+            except BaseException:
+                self._has_failed = True
+                raise
 
     def commit(self) -> WriteResult:
         """Publishes the write: from now on everybody sees all of it.
@@ -183,6 +181,12 @@ class Transaction:
 
             cancel_spark(self._spark, self._txn)
 
+    def _write_arrow(self, data: Any) -> None:
+        for piece in arrow_pieces(data):
+            plan = self._plan(piece.schema)
+            self._files += write_rows(self._writing.storage, plan, piece, self._next_task())
+            self._check_usable("write")
+
     def _write_spark(self, data: Any) -> None:
         from lakebraid.spark.writing import arrow_schema_of, write_spark  # noqa: PLC0415  as above
 
@@ -202,7 +206,9 @@ class Transaction:
         if self._schema is None:
             # The first rows of a table without schema state it; whether others were faster is seen at the commit.
             self._schema = TableSchema(incoming, table_schema_text(incoming, self._ledger.config.name), None)
-        return self._plan_of(self._schema)
+        plan = self._plan_of(self._schema)
+        # A second base file of a group would hide the first: only the first rows become base files.
+        return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
 
     def _next_task(self) -> int:
         task = self._task
@@ -230,6 +236,11 @@ class Transaction:
         if self._end is not None:
             raise InvalidArgument(
                 f"This transaction was {self._end} already and cannot {what}. Nothing was changed. Begin another."
+            )
+        if self._has_failed and what == "commit":
+            raise InvalidArgument(
+                f"A write of the transaction {self.instant} failed, so it cannot be committed: part of its rows may be "
+                "missing. Nothing of it is visible. Abort it, and begin another."
             )
         if self._is_lost:
             self._end = "rolled back"

@@ -40,7 +40,7 @@ def choose_properties(main: bytes | None, backup: bytes | None, where: str) -> d
             path=where,
         )
     try:
-        return _whole_properties(main, where)
+        chosen = _whole_properties(main, where)
     except CorruptFile as error:
         if backup is None:
             raise
@@ -48,6 +48,17 @@ def choose_properties(main: bytes | None, backup: bytes | None, where: str) -> d
             return _whole_properties(backup, f"{where}.backup")
         except CorruptFile:
             raise error from None
+    return chosen if backup is None else _uncut(chosen, main or b"", backup, where)
+
+
+def _uncut(chosen: dict[str, str], main: bytes, backup: bytes, where: str) -> dict[str, str]:
+    """The backup, if the main file was still being written: it has no end of line, or no checksum and the backup has."""
+    try:
+        other = _whole_properties(backup, f"{where}.backup")
+    except CorruptFile:
+        return chosen
+    is_cut = not main.endswith(b"\n") or (CHECKSUM in other and CHECKSUM not in chosen)
+    return other if is_cut else chosen
 
 
 def _whole_properties(data: bytes | None, where: str) -> dict[str, str]:

@@ -161,6 +161,8 @@ def _column_lines(keys: Sequence[str], ordering: Sequence[str], parts: Sequence[
     mode = MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME
     return [
         Line("hoodie.table.recordkey.fields", ",".join(keys), "record_keys"),
+        # The same once more in a writer's words: Hudi's SQL procedures check the bucket index against these.
+        Line("hoodie.datasource.write.recordkey.field", ",".join(keys), "record_keys"),
         Line("hoodie.table.partition.fields", ",".join(parts), "partition_by"),
         Line("hoodie.table.keygenerator.type", generator, "partition_by"),
         Line("hoodie.table.ordering.fields", ",".join(ordering), "ordering_fields"),

@@ -60,19 +60,17 @@ def compact(
     options: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
 ) -> list[Compacted]:
-    """Executes plans whose executors died, then plans and executes a new compaction; empty if there is nothing to do.
+    """Plans and executes a compaction, then executes plans whose executors died; empty if there is nothing to do.
 
     `options` are those of the storage, for Spark's executors.
     """
     config, _ = writing.settings()
     ledger = writing.ledger(config)
-    done = []
+    planned = plan_compaction(ledger, scope)
+    done = [] if planned is None else [run_plan(writing, ledger, planned, options=options, spark=spark)]
     for start in abandoned_plans(ledger):
         with contextlib.suppress(ClaimLost):  # another one was faster
             done.append(run_plan(writing, ledger, start, options=options, spark=spark))
-    planned = plan_compaction(ledger, scope)
-    if planned is not None:
-        done.append(run_plan(writing, ledger, planned, options=options, spark=spark))
     writing.remember(ledger)
     return done
 
@@ -94,6 +92,10 @@ def plan_compaction(ledger: Ledger, scope: Scope | None = None) -> str | None:
         taken = frozenset(_planned_groups(ledger, view.timeline))
         return choose_groups(view, now.state, start, hazards, taken=taken, scope=scope)
 
+    if ledger.is_shared:
+        # Log files are looked into before Apache Hudi's lock is taken; under it only new ones are.
+        now = Round(ledger, ledger.newest().state, 0)
+        build(now, now.time())
     return operations.plan_compaction(ledger, ledger.clock.token(), build)
 
 
@@ -109,12 +111,13 @@ def run_plan(
 
     If it fails on the way, nothing is visible and the plan stays: somebody else, or the same process, may run it again.
     """
+    plan = load_plan(ledger, start)
     claim = _claim(ledger, start)
     lost = threading.Event()
     heartbeat = Heartbeat(ledger.storage, start, check=lambda: _is_held(ledger, claim), on_lost=lost.set)
     heartbeat.run()
     try:
-        return _run_claimed(writing, ledger, claim, lost, options or {}, spark)
+        return _run_claimed(writing, ledger, plan, claim, lost, options or {}, spark)
     except BaseException:
         with contextlib.suppress(StorageError):  # so that others need not wait until it has expired
             ledger.storage.delete([heartbeat_name(start)])
@@ -129,13 +132,30 @@ def abandoned_plans(ledger: Ledger) -> list[str]:
     if not pending:
         return []
     now_ms = storage_now_ms(ledger.storage, ledger.clock)
-    return [s for s in pending if is_expired(ledger.storage, ledger.config, s, now_ms, limits.HEARTBEAT_TIMEOUT_MS)]
+    expired = [s for s in pending if is_expired(ledger.storage, ledger.config, s, now_ms, limits.HEARTBEAT_TIMEOUT_MS)]
+    return [start for start in expired if _is_whole(ledger, start)]
+
+
+def _is_whole(ledger: Ledger, start: str) -> bool:
+    """Whether the plan can be read; a torn one is nobody's to execute, and not ours to remove (scenario F20)."""
+    with contextlib.suppress(CorruptFile, ClaimLost):
+        load_plan(ledger, start)
+        return True
+    return False
 
 
 def load_plan(ledger: Ledger, start: str) -> CompactionPlan:
     """The plan of the compaction that begins at `start`."""
     name = f"{ledger.config.timeline_folder}/{start}.compaction.requested"
-    return parse_compaction_plan(ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
+    try:
+        data = ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
+    except ObjectNotFound as error:
+        raise ClaimLost(
+            f"There is no compaction plan {start} in {ledger.storage.url}: it was taken back or archived. Nothing was "
+            "changed. Plan a new one.",
+            instant=start,
+        ) from error
+    return parse_compaction_plan(data, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +198,13 @@ def _is_held(ledger: Ledger, claim: _Claim) -> bool:
 def _run_claimed(
     writing: Writing,
     ledger: Ledger,
+    plan: CompactionPlan,
     claim: _Claim,
     lost: threading.Event,
     options: Mapping[str, str],
     spark: SparkSession | None,
 ) -> Compacted:
     storage, config = ledger.storage, ledger.config
-    plan = load_plan(ledger, claim.start)
     found = list(_list_partitions(storage, plan))
     # What earlier executors left can never be published any more, and holds what we are about to write again.
     storage.delete([info.name for info in found if _is_left_behind(info.name, claim)])

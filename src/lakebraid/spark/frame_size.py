@@ -16,7 +16,17 @@ from lakebraid.limits import SPARK_SCAN_EXPANSION
 _EXACT: Final = frozenset({"LocalRelation", "Range", "OneRowRelation"})
 _SCANS: Final = frozenset({"LogicalRelation", "DataSourceV2ScanRelation"})
 _NO_LARGER: Final = frozenset(
-    {"Project", "Filter", "Aggregate", "Sort", "GlobalLimit", "LocalLimit", "Union", "Repartition", "RepartitionByExpression"}
+    {
+        "Project",
+        "Filter",
+        "Aggregate",
+        "Sort",
+        "GlobalLimit",
+        "LocalLimit",
+        "Union",
+        "Repartition",
+        "RepartitionByExpression",
+    }
 )
 """Plan nodes whose rows are not more than those below them; what is not named here may multiply rows."""
 

@@ -28,7 +28,13 @@ from lakebraid.tasks.write_task import WritePlan, write_rows
 
 REPORT: Final = pa.schema([("partition", pa.int32()), ("attempt", pa.int32()), ("content", pa.binary())])
 PIECES: Final = pa.schema(
-    [("task", pa.int32()), ("partition", pa.int32()), ("number", pa.int32()), ("rows", pa.binary()), ("error", pa.binary())]
+    [
+        ("task", pa.int32()),
+        ("partition", pa.int32()),
+        ("number", pa.int32()),
+        ("rows", pa.binary()),
+        ("error", pa.binary()),
+    ]
 )
 """What goes through a shuffle: rows as Arrow's own bytes, where to, and which rows of which partition they were."""
 
@@ -77,7 +83,9 @@ def writer(plan: WritePlan, rules: TaskRules) -> Callable[[Iterator[pa.RecordBat
                 raise
             content = {"error": error}
         packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-        arrays = [pa.array([value], field.type) for value, field in zip((partition, attempt, packed), REPORT, strict=True)]
+        arrays = [
+            pa.array([value], field.type) for value, field in zip((partition, attempt, packed), REPORT, strict=True)
+        ]
         yield pa.RecordBatch.from_arrays(arrays, schema=REPORT)
 
     return run
@@ -90,9 +98,7 @@ def reports(rows: pa.Table) -> list[Report]:
     return sorted(found, key=lambda report: report.partition)
 
 
-def _write(
-    plan: WritePlan, rules: TaskRules, partition: int, batches: Iterator[pa.RecordBatch]
-) -> dict[str, Any]:
+def _write(plan: WritePlan, rules: TaskRules, partition: int, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
     task = rules.first_task + partition
     if len(str(task)) != len(str(rules.first_task)):
         raise InvalidArgument(
@@ -183,27 +189,31 @@ def _bundles(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _pieces(rows: pa.Table, tasks: Ints, partition: int, number: int) -> pa.RecordBatch:
-    order = np.argsort(tasks, kind="stable")
+    # numpy sorts small numbers by counting
+    order = np.argsort(tasks.astype(np.uint16) if tasks.max() < 1 << 16 else tasks, kind="stable")
     found, starts = np.unique(tasks[order], return_index=True)
     rows = rows.take(pa.array(order)) if len(found) > 1 else rows
-    stops = [*starts[1:], rows.num_rows]
-    bytes_of = [_ipc(rows.slice(start, stop - start)) for start, stop in zip(starts, stops, strict=True)]
     size = len(found)
     arrays = [
         pa.array(found, pa.int32()),
         pa.repeat(pa.scalar(partition, pa.int32()), size),
         pa.repeat(pa.scalar(number, pa.int32()), size),
-        pa.array(bytes_of, pa.binary()),
+        _streams(rows, starts),
         pa.nulls(size, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=PIECES)
 
 
-def _ipc(rows: pa.Table) -> pa.Buffer:
+def _streams(rows: pa.Table, starts: Ints) -> pa.Array:
+    """The rows from each start to the next as the bytes of an Arrow stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
-    return sink.getvalue()
+    ends = [0]
+    for start, stop in zip(starts, [*starts[1:], rows.num_rows], strict=True):
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows.slice(start, stop - start))
+        ends.append(sink.tell())
+    offsets = pa.py_buffer(np.array(ends, np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(starts), [None, offsets, sink.getvalue()])
 
 
 def _task_numbers(plan: WritePlan, rows: pa.Table, count: int) -> Ints:
@@ -214,7 +224,8 @@ def _task_numbers(plan: WritePlan, rows: pa.Table, count: int) -> Ints:
     keys = record_keys(rows, config.record_keys, config.has_complex_keys)
     buckets = bucket_ids(keys, config.bucket_fields, plan.buckets).astype(np.int64)
     paths = partition_paths(rows, config.partition_fields, config.hive_style, config.url_encode)
-    return ((buckets + _path_numbers(paths)) % count).astype(np.uint16 if count < 1 << 16 else np.int64)
+    tasks: Ints = (buckets + _path_numbers(paths)) % count
+    return tasks
 
 
 def identity_columns(plan: WritePlan) -> tuple[str, ...]:
@@ -227,4 +238,5 @@ def _path_numbers(paths: pa.Array) -> Ints:
     """A number for each path, far from that of another, so that buckets of several partitions spread over the tasks."""
     encoded = pc.dictionary_encode(paths)
     numbers = [zlib.crc32(path.encode()) if path else 0 for path in encoded.dictionary.to_pylist()]
-    return np.array(numbers, np.int64)[np.asarray(encoded.indices)]
+    found: Ints = np.array(numbers, np.int64)[np.asarray(encoded.indices)]
+    return found

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -114,7 +113,7 @@ def _fetched(frame: DataFrame) -> pa.Table | None:
     """The rows; None if they are, against all estimates, more than the driver may fetch."""
     try:
         return frame.toArrow()
-    except (PySparkException, Py4JJavaError) as error:
+    except Exception as error:  # Spark's own, or Java's
         # Only plans that were seen to be plain scans and the like come here, so a second evaluation gives the same.
         if "spark.driver.maxResultSize" in str(error):
             return None

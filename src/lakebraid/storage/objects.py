@@ -61,7 +61,7 @@ class ObjectStorage:
             raise StorageError(
                 f"Reading {self._where(name)} gave {len(data):,} of {size:,} bytes. Nothing was changed. Try again."
             )
-        return data, {"e_tag": answer.meta["e_tag"], "version": answer.meta["version"]}
+        return data, _version(answer.meta)
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         check_range(start, length)
@@ -137,7 +137,7 @@ class ObjectStorage:
             return None
         except CLIENT_ERRORS as error:
             raise object_failure(error, "Writing", self._where(name), changing=True) from None
-        return {"e_tag": answer["e_tag"], "version": answer["version"]}
+        return _version(answer)
 
     def copy(self, source: str, target: str) -> None:
         """One CopyObject request (or what GCS and Azure call it), which overwrites an equal target.
@@ -207,6 +207,11 @@ class ObjectStorage:
         if status_and_code(error)[1] in ("NoSuchBucket", "ContainerNotFound"):
             return object_failure(error, "Reaching", self._where(name), changing=False)
         return ObjectNotFound(f"{self._where(name)} does not exist. Nothing was changed.", name=name)
+
+
+def _version(meta: Any) -> dict[str, str]:
+    """S3 and Azure tell versions by their tag, Google by a number."""
+    return {key: meta[key] for key in ("e_tag", "version") if meta.get(key) is not None}
 
 
 def _without_markers(found: list[ObjectInfo]) -> list[ObjectInfo]:

@@ -55,10 +55,6 @@ class WritePlan:
     """Whether rows become base files: a bulk load into a table to which nothing was ever published. Then all rows of a
     file group must come to one task and in one batch, for a group has one base file.
     """
-    log_version: int = 1
-    """Counts the batches of one write, from 1: readers apply the log files of a write by this number, so of equal
-    ordering values (or by commit time) a later batch wins. Task numbers do not tell: they are compared as texts.
-    """
     file_ids: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """The file ids of (partition, bucket) where they are not the fixed ones."""
 
@@ -84,6 +80,8 @@ def write_rows(storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatc
 
     Of rows with equal keys the one that the table would keep is written. A second attempt with the same rows and the
     same task number gives the same files. Raises InvalidArgument, before anything is written, if a row does not fit.
+    Of equal rows of two tasks readers prefer that of the greater task number, compared as text: give numbers of equal
+    length to tasks whose order matters.
     """
     ready = prepare(rows, plan.schema, plan.config, operation=plan.operation, columns=plan.columns)
     batch = _batch(plan, ready, task)
@@ -134,8 +132,7 @@ def _batch(plan: WritePlan, rows: pa.Table, task: int) -> _Batch:
     order = order_keys([rows.column(name) for name in rules.order_columns], rows.num_rows)
     grouping = group_rows(keys, paths, buckets, order)
     chosen = pa.array(grouping.rows)
-    # One chunk for each column: the pages of a Parquet file would tell how the input was cut.
-    rows = rows.combine_chunks().take(chosen)
+    rows = rows.take(chosen)
     return _Batch(
         rows=rows,
         keys=keys.take(chosen),
@@ -213,7 +210,7 @@ def _log_file(
     plan: WritePlan, batch: _Batch, group: Group, rows: pa.Table, deletes: Deletes | None, task: int
 ) -> tuple[StagedFile, bytes]:
     file_id = plan.file_id(group.partition, group.bucket)
-    name = LogFileName(file_id, plan.start, plan.log_version, f"{task}-0-0", "").format()
+    name = LogFileName(file_id, plan.start, 1, f"{task}-0-0", "").format()
     data = format_log_file(batch.blocks, rows, deletes)
     count = 0 if deletes is None else len(deletes)
     return StagedFile(group.partition, file_id, name, len(data), rows.num_rows, count, False), data

@@ -128,7 +128,12 @@ class Ledger:
         """The newest entry; `genesis` if nothing was ever decided here."""
         found = self.known
         while True:
-            newer = self._numbers_after(found.number if found else 0)
+            least = found.number if found else 0
+            numbers = self._numbers_after(max(least - 1, 0))
+            if not numbers and least:
+                self._check_remains(least)
+                continue
+            newer = [number for number in numbers if number > least]
             if not newer:
                 self.known = found or _GENESIS
                 return self.known
@@ -150,7 +155,9 @@ class Ledger:
             except OutcomeUnknown:
                 done, value = False, None
             except StorageError as error:
-                raise (self._unknown(error.message) if attempted.may_land else error) from error
+                if attempted.may_land:
+                    raise self._unknown(error.message) from error
+                raise
             if done:
                 return value
             self._stand_back(attempt)
@@ -222,12 +229,24 @@ class Ledger:
         """The state to go on from; on a shared table also the number of an entry that is void."""
         if entry.number <= self.true:
             return entry.state, None
-        if self.is_shared and self._is_overtaken(entry):
-            before = self._before(entry)
-            return before.state, entry.number
+        if self.is_shared and entry.files and not self._exists(entry.files[0][1]):
+            if self._was_true(entry):
+                return entry.state, None
+            if greatest_time(load_timeline(self.storage, self.config)) >= entry.time:
+                # Hudi went on before it came true: its maker lost the lock, or died. It may not come after Hudi.
+                return self._before(entry).state, entry.number
         self._make_true(entry)
         self.true = entry.number
         return entry.state, None
+
+    def _was_true(self, entry: Entry) -> bool:
+        """Whether an entry was true, though its first file is not there: Hudi took it off the timeline.
+
+        Then its staged objects are gone; if its maker died before he removed them, it is in the history. Taking it for
+        void would take back what was acknowledged, copying it again would bring back what was archived.
+        """
+        source, target = entry.files[0]
+        return not self._exists(source) or is_archived(self.storage, self.config, target)
 
     def _make_true(self, entry: Entry) -> bool:
         """False if a staged object is gone: then it has been true already, or, on a shared table, it is void."""
@@ -302,6 +321,18 @@ class Ledger:
                 self.sweep_staged(mine.number)
             self.storage.delete(names)
 
+    def _check_remains(self, known: int) -> None:
+        """Raises if neither an entry that we know is there nor any after it: then somebody deleted the table under us.
+
+        Without this a writer would go on by what it knows, and publish into a folder in which there is no table.
+        """
+        if not self._numbers_after(known - 1):
+            raise StorageError(
+                f"{self.storage.url} was deleted while it was in use, or put back to an earlier state: its ledger has no "
+                f"entry {known} any more. Nothing was decided. If there is a table at this place now, open it again.",
+                path=self.storage.url,
+            )
+
     def _numbers_after(self, number: int) -> list[int]:
         infos = self.storage.list(LEDGER, after=entry_name(number))
         return sorted(n for info in infos if (n := parse_entry_name(info.name)) is not None)
@@ -325,22 +356,6 @@ class Ledger:
         if not any(info.name.count("/") == folder.count("/") + 1 and _is_timeline_file(info.name) for info in newer):
             return state
         return replace(state, last=max(state.last, greatest_time(load_timeline(self.storage, self.config))))
-
-    def _is_overtaken(self, entry: Entry) -> bool:
-        """Whether Hudi went on before an entry came true: its maker lost the lock or died, and may not come after Hudi.
-
-        One that was true has no staged objects any more; if its maker died before he removed them, and Hudi archived
-        it, it is in the history. Taking it for void would take back what was acknowledged.
-        """
-        if not entry.files:
-            return False
-        source, target = entry.files[0]
-        return (
-            not self._exists(target)
-            and greatest_time(load_timeline(self.storage, self.config)) >= entry.time
-            and self._exists(source)
-            and not is_archived(self.storage, self.config, target)
-        )
 
     def _exists(self, name: str) -> bool:
         try:

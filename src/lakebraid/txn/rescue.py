@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.format.names import BaseFileName
+from lakebraid.format.times import is_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import DataFile, load_commit, load_table
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.foreign import adopt_rollback, find_dead
-from lakebraid.txn.heartbeat import is_expired, storage_now_ms
+from lakebraid.txn.heartbeat import HEARTBEATS, is_expired, storage_now_ms
 from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.markers import MARKERS
 from lakebraid.txn.rollback import finish_rollback, roll_back
 
 
@@ -57,19 +59,23 @@ def rescue(ledger: Ledger, txn: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEO
 
 
 def sweep(storage: Storage, clock: Clock, config: TableConfig, ledger: Ledger) -> tuple[str, ...]:
-    """Removes data files that nobody will ever own: late ones of zombie tasks, and of executors that lost their claim.
+    """Removes data files that nobody will ever own: late ones of zombie tasks, and of executors that lost their claim;
+    and the small objects (markers, heartbeats, staged ones) of writes that are over. Gives the names of the former.
 
     The files are listed first, then the ledger and the timeline are looked at: what is new in between is left alone.
     """
     listed = load_table(storage, config, clock).files
-    state = ledger.newest().state
+    traces = [info.name for folder in (MARKERS, HEARTBEATS) for info in storage.list(folder)]
+    newest = ledger.newest()
+    state = newest.state
     timeline = load_table(storage, config, clock).timeline
     if ledger.is_shared:
         # Hudi may be executing our plans: its files carry no epoch, and it removes those of failed attempts itself.
         listed = tuple(file for file in listed if file.parsed.request_time not in state.plans)
     doomed = [file.name for file in listed if _is_orphan(file, state, timeline)]
     doomed += _unnamed(storage, clock, config, [f for f in listed if f.name not in {*doomed}], timeline, state)
-    storage.delete(doomed)
+    storage.delete([*doomed, *(name for name in traces if _is_over(name, state, timeline, is_shared=ledger.is_shared))])
+    ledger.sweep_staged(newest.number)  # their entries are true or void for ever
     return tuple(sorted(doomed))
 
 
@@ -81,6 +87,20 @@ def _is_orphan(file: DataFile, state: LedgerState, timeline: Timeline) -> bool:
     # is left alone unless the ledger gave its time away: it may be of a Hudi writer that is about to begin.
     known = start in state.open or timeline.write(start) is not None or timeline.completion_of(start) is not None
     return not known and (start in state.gone or start <= state.last)
+
+
+def _is_over(name: str, state: LedgerState, timeline: Timeline, *, is_shared: bool) -> bool:
+    """Whether a marker or heartbeat belongs to a write that has ended. Beside Hudi, only to one that is seen to have:
+    its writers beat before they appear on the timeline.
+    """
+    start = name.split("/")[2]
+    if not is_instant_time(start) or start in state.open or start in state.plans or start in state.rollbacks:
+        return False
+    if any(undoing.victim == start for undoing in state.rollbacks.values()):
+        return False
+    if any(instant.request_time == start for instant in timeline.pending):
+        return False
+    return start in state.gone or timeline.completion_of(start) is not None or (not is_shared and start <= state.last)
 
 
 def _epoch(file: DataFile) -> int:

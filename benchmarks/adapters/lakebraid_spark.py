@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lakebraid on Spark: data frames in, data frames out. For the harness that runs Hudi, Delta, Iceberg and Paimon."""
+
+import os
+from importlib.metadata import version
+
+import lakebraid as lb
+from adapters.spark_base import SparkAdapter
+from pyspark.sql import functions as F
+
+
+class Adapter(SparkAdapter):
+    concurrency_modes = ("nbcc",)
+
+    def setup(self, work, sizes):
+        lb.session  # noqa: B018  finds a Java, or the one that comes with the package
+        super().setup(work, sizes)
+        self.tables = {}
+
+    def versions(self):
+        return {**super().versions(), "lakebraid": version("lakebraid")}
+
+    def table(self, table):
+        if table not in self.tables:
+            self.tables[table] = lb.Table.open(self.path(table))
+        return self.tables[table]
+
+    def bulk_load(self, table, paths, mode=None):
+        rows = self.source(paths)
+        self.tables[table] = lb.Table.create(
+            self.path(table), rows.schema, record_keys="id", ordering_fields="ts", buckets=self.sizes["buckets"]
+        )
+        self.tables[table].bulk_insert(rows)
+
+    def upsert(self, table, path, mode=None):
+        self.table(table).upsert(self.source(path))
+
+    def df(self, table, **wanted):
+        return self.table(table).to_spark(spark=self.spark, **wanted)
+
+    def query(self, table, name, key):
+        if name == "agg":
+            rows = self.df(table, columns=["c_cat", "c_long", "c_double", "c_int"]).groupBy("c_cat")
+            sums = rows.agg(F.count("*").alias("n"), F.sum("c_long"), F.avg("c_double"), F.max("c_int")).collect()
+            return sum(r["n"] for r in sums)
+        if name == "count":
+            return self.df(table, columns=[]).count()
+        if name == "point":
+            return len(self.df(table, where=[("id", "=", key)]).collect())
+        return self.drain(self.df(table))
+
+    def export(self, table, out):
+        self.df(table, columns=["id", "ts", "c_seq"]).write.mode("overwrite").parquet(out)
+
+    def compact(self, table):
+        self.table(table).compact(spark=self.spark)
+
+    def prepare_incremental(self, table, path):
+        t = self.table(table)
+        position = t.changes().next_position
+        self.upsert(table, path)
+        return position
+
+    def incremental(self, table, token):
+        return self.table(table).changes(after=token).to_spark(spark=self.spark).count()

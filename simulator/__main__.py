@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m simulator: play seeds, kills at every call, planted bugs, tapes."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from simulator.faults import CALM
+from simulator.mutants import MUTANTS
+from simulator.report import story, verdict
+from simulator.scene import Outcome, run_history
+from simulator.search import Tally, enumerate_all, hunt, sweep, walk
+from simulator.setting import Setting, drawn
+from simulator.shrink import shrink
+from simulator.tape import Tape, load_tape, save_tape
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    if options.tape:
+        return _show(load_tape(options.tape).play(), options)
+    if options.mutants:
+        return _mutants(options)
+    if options.sweep:
+        return _sweep(options)
+    if options.exhaustive:
+        return _exhaustive()
+    if options.seconds:
+        return _seconds(options)
+    return _show(run_history(drawn(options.seed)), options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m simulator", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="play this history (with --seconds: begin here)")
+    parser.add_argument("--seconds", type=float, help="play one seed after the other for so long")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--sweep", type=int, metavar="N", help="N schedules, killed at each of their calls in turn")
+    parser.add_argument("--exhaustive", action="store_true", help="all schedules of two small worlds")
+    parser.add_argument("--mutants", action="store_true", help="plant every bug and see that it is found")
+    parser.add_argument("--shrink", action="store_true", help="make a failing history small")
+    parser.add_argument("--tape", type=Path, help="play a tape; with --shrink, --seed or --seconds: write it there")
+    parser.add_argument("--story", action="store_true", help="print the whole story, not only of failures")
+    return parser
+
+
+def _show(outcome: Outcome, options: argparse.Namespace) -> int:
+    if outcome.failure is not None and options.shrink:
+        outcome = _shrunk(outcome, options.tape or Path(f"seed-{outcome.setting.seed}.tape.json"))
+    if outcome.failure is not None or options.story:
+        print(story(outcome))
+    if outcome.failure is not None:
+        print(verdict(outcome))
+        return 1
+    print(f"seed {outcome.setting.seed}: {outcome.steps} calls, {outcome.published} publications, nothing wrong")
+    return 0
+
+
+def _shrunk(outcome: Outcome, path: Path) -> Outcome:
+    assert outcome.failure is not None
+    tape = Tape(outcome.setting, outcome.tape, outcome.failure.invariant, outcome.failure.text)
+    small = shrink(tape, lambda text: print(f"\r{text:70}", end="", file=sys.stderr))
+    save_tape(small, path)
+    print(f"\nwritten: {path}", file=sys.stderr)
+    return small.play()
+
+
+def _seconds(options: argparse.Namespace) -> int:
+    jobs = [(options.seed + at, options.processes, options.seconds) for at in range(options.processes)]
+    total = Tally()
+    if options.processes == 1:
+        total.merge(_job(jobs[0]))
+    else:
+        with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+            for tally in pool.imap_unordered(_job, jobs):
+                total.merge(tally)
+    rate = total.histories / max(total.seconds, 0.001)
+    print(
+        f"{total.histories} histories, {total.calls} calls, {total.publications} publications, "
+        f"{rate:.0f} histories per CPU second, {len(total.failures)} failures"
+    )
+    for mark, count in sorted(total.marks.items()):
+        print(f"  {count:7}  {mark}")
+    for outcome in total.failures:
+        print(verdict(outcome))
+    return 1 if total.failures else 0
+
+
+def _job(job: tuple[int, int, float]) -> Tally:
+    first, step, seconds = job
+    return walk(itertools.count(first, step), seconds, failures_max=3)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    runs = 0
+    for seed in range(options.seed, options.seed + options.sweep):
+        for outcome in sweep(drawn(seed)):
+            runs += 1
+            if outcome.failure is not None:
+                return _show(outcome, options)
+    print(f"{options.sweep} schedules, {runs} runs with one kill each, nothing wrong")
+    return 0
+
+
+SMALL_WORLDS = (
+    Setting(1, keys=1, deletes=0.0, aborts=0.0, actors=(("writer", 1), ("writer", 1)), call_ms=1),
+    Setting(2, keys=1, deletes=0.0, aborts=0.0, actors=(("writer", 1), ("compactor", 1)), call_ms=1),
+)
+
+
+def _exhaustive() -> int:
+    for world in SMALL_WORLDS:
+        for switches, kills in ((2, 0), (1, 1)):
+            runs = 0
+            for outcome in enumerate_all(replace(world, rates=CALM), switches, kills):
+                runs += 1
+                if outcome.failure is not None:
+                    print(story(outcome))
+                    print(verdict(outcome))
+                    return 1
+            names = " and ".join(kind for kind, _ in world.actors)
+            print(f"{names}: all {runs} schedules with at most {switches} switches and {kills} kills, nothing wrong")
+    return 0
+
+
+def _mutants(options: argparse.Namespace) -> int:
+    missed = 0
+    for mutant in MUTANTS:
+        found, histories, seconds = hunt(mutant, options.seconds or 60, options.seed)
+        by = found.failure.invariant if found is not None and found.failure is not None else "NOT FOUND"
+        missed += found is None
+        print(f"{by:34} {histories:6} histories {seconds:6.1f} s  [{mutant.rule}] {mutant.name}", flush=True)
+    print(f"{len(MUTANTS) - missed} of {len(MUTANTS)} planted bugs found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

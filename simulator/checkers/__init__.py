@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One invariant, one file. A checker has any of these hooks; the first violation ends the history.
+
+    publishing(note)           a completed file has just appeared, and is not yet counted
+    published(note)            it counts now
+    sentenced(rollback, start) a rollback of `start` was requested
+    withdrawn(start, completion, action, state), appeared(start, action, state)   a timeline file went or came
+    effect(what, name)         a data file was created or deleted
+    answered(answer)           a reader gave an answer
+    resolved(start, outcome)   a writer was told how its write ended
+    healed(scene)              everything has ended
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.checkers.changes_exactly_once import ChangesExactlyOnce
+from simulator.checkers.completion_times_rise import CompletionTimesRise
+from simulator.checkers.liveness import Liveness
+from simulator.checkers.merges_agree import MergesAgree
+from simulator.checkers.never_half_a_commit import NeverHalfACommit
+from simulator.checkers.no_leak import NoLeak
+from simulator.checkers.no_lost_update import NoLostUpdate
+from simulator.checkers.nothing_unpublished_is_visible import NothingUnpublishedIsVisible
+from simulator.checkers.reads_are_of_one_moment import ReadsAreOfOneMoment
+from simulator.checkers.refused_means_refused import RefusedMeansRefused
+from simulator.checkers.the_dead_stay_dead import TheDeadStayDead
+from simulator.checkers.the_living_are_spared import TheLivingAreSpared
+from simulator.checkers.time_travel_is_stable import TimeTravelIsStable
+
+ALL: tuple[Any, ...] = (
+    NothingUnpublishedIsVisible,
+    NoLostUpdate,
+    ReadsAreOfOneMoment,
+    NeverHalfACommit,
+    MergesAgree,
+    CompletionTimesRise,
+    TheLivingAreSpared,
+    TheDeadStayDead,
+    RefusedMeansRefused,
+    ChangesExactlyOnce,
+    TimeTravelIsStable,
+    NoLeak,
+    Liveness,
+)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""16. Healing ends within its bound, and nothing is pending afterwards. (The bound itself is the world's.)"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from simulator.oracle import TIMELINE, Oracle
+from simulator.violation import Violation
+
+_PENDING = re.compile(r"(\d{17})\.[a-z]+\.(?:requested|inflight)")
+
+
+class Liveness:
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+
+    def healed(self, scene: Any) -> None:
+        done = {n.start for n in self._oracle.notes}
+        for name in scene.world.disk.names:
+            found = _PENDING.fullmatch(name.removeprefix(TIMELINE))
+            if found and found[1] not in done:
+                raise Violation("16 liveness", f"{name} is still pending after healing")

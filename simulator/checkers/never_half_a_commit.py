@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""3. All files of a published instant exist when it is published, and until they are cleaned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebraid.format.commit import parse_commit
+from lakebraid.format.names import parse_data_file
+from simulator.oracle import Note, Oracle, describe
+from simulator.tasks import by_group
+from simulator.violation import Violation
+
+
+class NeverHalfACommit:
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+        self._needed: dict[str, str] = {}
+        self.scene: Any = None
+
+    def publishing(self, note: Note) -> None:
+        if note.action == "rollback":
+            return
+        names = parse_commit(note.data, "the commit").file_paths
+        for name in names:
+            if name not in self.scene.world.disk.objects:
+                raise Violation("3 never half a commit", f"{describe(note.start)} was published without {name}")
+            self._needed[name] = note.start
+        self._check_intent(note, names)
+
+    def _check_intent(self, note: Note, names: tuple[str, ...]) -> None:
+        intent = self._oracle.intents.get(note.start)
+        if intent is not None:
+            setting = self.scene.setting
+            for (partition, file_id), _ in by_group(intent.changes, setting.partitions, setting.buckets):
+                if not any(n.startswith(f"{partition}/.{file_id}_{note.start}") for n in names):
+                    raise Violation("3 never half a commit", f"{describe(note.start)} names no file of {partition}")
+
+    def effect(self, what: str, name: str) -> None:
+        if what == "delete" and name in self._needed:
+            raise Violation("3 never half a commit", f"{name} of published {describe(self._needed[name])} was deleted")
+        if what == "delete":
+            self._check_planned(name)
+
+    def _check_planned(self, name: str) -> None:
+        parsed = parse_data_file(name.rpartition("/")[2])
+        if parsed is not None and parsed.request_time in self._oracle.published:
+            note = self._oracle.published[parsed.request_time]
+            if name.encode() in note.data:
+                raise Violation("3 never half a commit", f"{name} of {describe(note.start)} was deleted")

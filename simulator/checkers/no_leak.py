@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""15. After healing, every data file belongs to a published instant and is named by it. A finished rollback has removed
+whatever its victim had written when it was condemned; only late files are left to the sweeper.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebraid.format.names import parse_data_file
+from simulator.oracle import Note, Oracle, describe
+from simulator.violation import Violation
+
+
+class NoLeak:
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+        self._victim_of: dict[str, str] = {}
+        self._doomed: dict[str, set[str]] = {}
+        self.scene: Any = None
+
+    def sentenced(self, rollback: str, victim: str) -> None:
+        self._victim_of[rollback] = victim
+        names = [n for n in self.scene.world.disk.names if not n.startswith(".hoodie") and victim in n]
+        self._doomed[rollback] = set(names)
+
+    def published(self, note: Note) -> None:
+        if note.action == "rollback":
+            left = sorted(self._doomed.get(note.start, set()) & self.scene.world.disk.objects.keys())
+            if left:
+                raise Violation("15 no leak", f"the rollback of {describe(self._victim_of[note.start])} left {left}")
+
+    def healed(self, scene: Any) -> None:
+        for name in scene.world.disk.names:
+            parsed = None if name.startswith(".hoodie") else parse_data_file(name.rpartition("/")[2])
+            if parsed is None:
+                continue
+            note = self._oracle.published.get(parsed.request_time)
+            if note is None:
+                raise Violation("15 no leak", f"{name} of {describe(parsed.request_time)} was left behind")
+            if name.encode() not in note.data:
+                raise Violation("15 no leak", f"{name} is not named by its commit")

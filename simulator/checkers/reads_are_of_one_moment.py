@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""2. A reader's answer equals the oracle at some completion time between its start and its end."""
+
+from __future__ import annotations
+
+from simulator.oracle import Oracle, describe
+from simulator.reading import Answer
+from simulator.violation import Violation
+
+
+class ReadsAreOfOneMoment:
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+
+    def answered(self, answer: Answer) -> None:
+        if answer.kind != "snapshot":
+            return
+        earliest, latest = self._oracle.newest_at(answer.began), self._oracle.newest
+        if not earliest <= answer.completion <= latest:
+            raise Violation(
+                "2 reads are of one moment",
+                f"{answer.reader} claims the moment {describe(answer.completion)}, but read between "
+                f"{describe(earliest)} and {describe(latest)}",
+            )
+        expected = self._oracle.table(answer.completion)
+        if answer.rows != expected:
+            raise Violation(
+                "2 reads are of one moment",
+                f"{answer.reader} as of {describe(answer.completion)} read {answer.rows}, expected {expected}",
+            )

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""8. A writer that never missed a beat is never rolled back by another."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from itertools import pairwise
+from typing import Any
+
+from lakebraid.format.times import parse_instant_time
+from simulator.oracle import Oracle, describe
+from simulator.violation import Violation
+
+
+class TheLivingAreSpared:
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+        self.scene: Any = None
+
+    def sentenced(self, _rollback: str, victim: str) -> None:
+        intent = self._oracle.intents.get(victim)
+        if intent is None or intent.outcome == "aborting" or victim in self._oracle.sentenced:
+            return
+        # Without any beat a write counts as alive from its start; the start is a time of its own clock.
+        begun = min(parse_instant_time(victim, UTC), self._oracle.first_seen_ms[victim])
+        moments = [begun, *self._oracle.beats_ms.get(victim, []), self.scene.world.now]
+        gap = max(b - a for a, b in pairwise(sorted(moments)))
+        if gap <= self.scene.setting.timeout_ms:
+            raise Violation(
+                "8 the living are spared",
+                f"{intent.owner}'s {describe(victim)} was rolled back; its longest silence was {gap:.0f} ms of "
+                f"{self.scene.setting.timeout_ms}",
+            )

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compactor: plans what can be planned, takes over what was left, executes with tiny files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakebraid import limits
+from lakebraid.errors import CommitRefused, ObjectNotFound, StorageError
+from lakebraid.format.commit import CommitMetadata
+from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
+from lakebraid.format.plans import CompactionOperation, CompactionPlan, parse_compaction_plan
+from lakebraid.model.slicing import FileSlice
+from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
+from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.operations import claim, plan_compaction, publish_plan
+from lakebraid.txn.rollback import forget
+from simulator.tables import SCHEMA
+from simulator.tasks import Merging, Written, run_merge
+from simulator.violation import Violation
+from simulator.world import Process
+
+if TYPE_CHECKING:
+    from simulator.scene import Scene
+
+
+def compact(scene: Scene, process: Process, ledger: Ledger, txn: str) -> None:
+    """Plans, then executes every pending plan whose executor is not alive."""
+    plan_compaction(ledger, f"{txn}-plan", lambda now, start: build_plan(scene, now, start))
+    plans = ledger.newest().state.plans
+    if not plans:
+        return
+    now_ms = storage_now_ms(process.storage, process.clock)
+    for start, plan in sorted(plans.items()):
+        is_free = plan.epoch == 0 or is_expired(
+            process.storage, scene.table.config, start, now_ms, scene.setting.timeout_ms
+        )
+        if is_free:
+            scene.mark("claimed" if plan.epoch == 0 else "taken over")
+            execute(scene, process, ledger, txn, start, plan.epoch)
+
+
+def build_plan(scene: Scene, now: Round, _start: str) -> CompactionPlan | None:
+    """Groups with logs that no pending plan names. Deletes of commit-time tables wait for older open writes."""
+    view = now.view()
+    taken = {
+        (o.partition_path, o.file_id)
+        for start in now.state.plans
+        for o in read_plan(scene, now.ledger, start).operations
+    }
+    oldest_open = now.state.oldest_open
+    operations = []
+    for part in view.slices():
+        group = (part.group.partition, part.group.file_id)
+        if not part.logs or group in taken:
+            continue
+        if oldest_open and _has_risky_delete(scene, [log.request_time for log in part.logs], oldest_open):
+            scene.mark("group left out for a delete")
+            continue
+        operations.append(operation_of(part))
+    return CompactionPlan(tuple(operations)) if operations else None
+
+
+def operation_of(part: FileSlice) -> CompactionOperation:
+    return CompactionOperation(
+        part.group.file_id,
+        part.group.partition,
+        part.barrier,
+        tuple(log.name.rpartition("/")[2] for log in part.logs),
+        part.base.name.rpartition("/")[2] if part.base else None,
+    )
+
+
+def _has_risky_delete(scene: Scene, starts: list[str], oldest_open: str) -> bool:
+    """Whether a delete without an ordering value began after a write that is still open."""
+    intents = scene.oracle.intents
+    changes = [(s, c) for s in starts if s in intents for c in intents[s].changes]
+    return any(c.value is None and c.order is None and s > oldest_open for s, c in changes)
+
+
+def read_plan(scene: Scene, ledger: Ledger, start: str) -> CompactionPlan:
+    name = f"{ledger.config.timeline_folder}/{start}.compaction.requested"
+    return parse_compaction_plan(ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
+
+
+def execute(scene: Scene, process: Process, ledger: Ledger, txn: str, start: str, seen: int) -> None:
+    try:
+        epoch = claim(ledger, txn, start, seen=seen or None)
+    except CommitRefused:
+        scene.mark("claim lost")
+        return
+    beat(process.storage, start)
+    try:
+        plan = read_plan(scene, ledger, start)
+        delete_elders(process, ledger, start, epoch, plan)
+        files: list[Written] = []
+        for o in plan.operations:
+            work = Merging(o.partition_path, o.file_id, o.data_file_name, o.delta_file_names)
+            files += run_merge(process.storage, start, epoch, work, by_event=scene.setting.by_event)
+            beat(process.storage, start)
+    except ObjectNotFound as error:
+        raise Violation("3 never half a commit", f"the plan {start} lacks an input: {error}") from error
+    metadata = compaction_of(files)
+    try:
+        publish_plan(ledger, txn, start, epoch, lambda _: metadata)
+    except CommitRefused:
+        scene.mark("claim lost at the end")
+        return
+    scene.mark("compacted")
+    forget(process.storage, start)
+
+
+def delete_elders(process: Process, ledger: Ledger, start: str, epoch: int, plan: CompactionPlan) -> None:
+    """Files of this plan with smaller epochs are dead for ever."""
+    doomed = []
+    for partition in sorted({o.partition_path for o in plan.operations}):
+        for info in process.storage.list(partition):
+            parsed = parse_data_file(info.name.rpartition("/")[2])
+            if parsed is not None and parsed.request_time == start and _epoch(parsed) < epoch:
+                doomed.append(info.name)
+    process.storage.delete(doomed)
+
+
+def _epoch(parsed: BaseFileName | LogFileName) -> int:
+    return int((parsed.write_token or "0").rpartition("-")[2])
+
+
+def compaction_of(files: list[Written]) -> CommitMetadata:
+    stats: dict[str, tuple] = {}
+    for file in files:
+        stats[file.partition] = (*stats.get(file.partition, ()), file.stat())
+    return CommitMetadata(write_stats=stats, compacted=True, extra={"schema": SCHEMA}, operation="COMPACT")
+
+
+__all__ = ["StorageError", "build_plan", "compact", "execute"]

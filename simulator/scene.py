@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One history from draw to audit: storm, healing, audit, with everybody who takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lakebraid import limits
+from simulator import actors, lease
+from simulator.checkers import ALL
+from simulator.oracle import Oracle, Rows
+from simulator.schedule import Driver, Mark
+from simulator.setting import Setting
+from simulator.tables import Plain, make_table, plain_table
+from simulator.violation import Violation
+from simulator.world import Line, Process, World
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a history ended."""
+
+    setting: Setting
+    failure: Violation | None
+    tape: tuple[Mark, ...]
+    trace: list[Line]
+    steps: int
+    published: int
+    marks: dict[str, int]
+    """Rare things that were reached, and how often."""
+
+
+class Scene:
+    """What actors and checkers share: the world, the oracle, the table's settings."""
+
+    def __init__(self, setting: Setting, driver: Driver | None = None, only: str | None = None) -> None:
+        self.setting = setting
+        self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms)
+        self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
+        self.checkers = [kind(self.oracle) for kind in ALL if only is None or kind.__name__ == only]
+        self.table: Plain = plain_table(by_event=setting.by_event)
+        self.marks: dict[str, int] = {}
+        self.mirrored: dict[str, tuple[str, Rows]] = {}
+        for checker in self.checkers:
+            checker.scene = self
+        self.oracle.listeners = list(self.checkers)
+        self._effects = [c.effect for c in self.checkers if hasattr(c, "effect")]
+        self.world.observers = [self.oracle.observe, self._observe]
+
+    def tell(self, what: str, *facts: Any) -> None:
+        """Tells the checkers what an actor saw."""
+        for checker in self.checkers:
+            hook = getattr(checker, what, None)
+            if hook is not None:
+                hook(*facts)
+
+    def mark(self, what: str) -> None:
+        self.marks[what] = self.marks.get(what, 0) + 1
+
+    def open_starts(self) -> list[str]:
+        """Writes whose files are neither published nor condemned."""
+        known = self.oracle
+        return [s for s in known.intents if s not in known.published and s not in known.sentenced]
+
+    def mirrors(self) -> Iterator[tuple[str, str, Rows]]:
+        for name, (position, rows) in self.mirrored.items():
+            yield name, position, rows
+
+    def run(self) -> Outcome:
+        with _limits(self.setting):
+            for phase in (self._prepare, self._storm, self._heal, self._audit):
+                if self.world.failure is None:
+                    self._guarded(phase)
+            self.world.stop()
+        world = self.world
+        published = len(self.oracle.published)
+        return Outcome(self.setting, world.failure, tuple(world.tape), world.trace, world.step, published, self.marks)
+
+    def _guarded(self, phase: Callable[[], None]) -> None:
+        try:
+            phase()
+        except Violation as violation:
+            self.world.fail(violation)
+
+    def _prepare(self) -> None:
+        self.world.is_storm = False
+        founder = Process(self.world, "founder")
+        make_table(self.world.disk, self.table)
+        body = lease.found if self.setting.protocol == "lease" else actors.found
+        self.world.spawn(founder, "founder", lambda: body(self, founder))
+        self.world.run()
+
+    def _storm(self) -> None:
+        setting, world = self.setting, self.world
+        world.is_storm = True
+        players = lease.ACTORS if setting.protocol == "lease" else actors.ACTORS
+        for name, kind, rounds in setting.names():
+            if kind == "nobody":  # taken out by shrinking; the others keep their names
+                continue
+            rng = world.derived(f"clock of {name}")
+            skew, drift = rng.randint(-setting.skew_ms, setting.skew_ms), rng.uniform(-setting.drift, setting.drift)
+            process = Process(world, name, skew, drift)
+            body = players[kind]
+            world.spawn(process, name, lambda p=process, r=rounds, b=body: b(self, p, r))
+        world.run()
+
+    def _heal(self) -> None:
+        world = self.world
+        world.is_storm = False
+        world.disk.full_until = 0.0
+        world.steps_max = world.step + 6000
+        world.now += 3 * self.setting.timeout_ms + self.setting.skew_ms
+        world.note("heal", "", "")
+        healer = Process(world, "healer")
+        body = lease.heal if self.setting.protocol == "lease" else actors.heal
+        world.spawn(healer, "healer", lambda: body(self, healer))
+        world.run()
+
+    def _audit(self) -> None:
+        world = self.world
+        auditor = Process(world, "auditor")
+        world.spawn(auditor, "auditor", lambda: actors.audit(self, auditor))
+        world.run()
+        if world.failure is None:
+            self.tell("healed", self)
+
+    def _observe(self, what: str, name: str, data: bytes) -> None:
+        if not name.startswith(".hoodie"):
+            for effect in self._effects:
+                effect(what, name)
+
+
+class _limits:  # noqa: N801  a context, used as a word
+    """The product's bounds, small enough for the rare to happen."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._wanted = {
+            "LEDGER_ENTRIES_KEPT": setting.entries_kept,
+            "STAGED_HELD_MAX": setting.staged_held,
+            "HEARTBEAT_TIMEOUT_MS": setting.timeout_ms,
+        }
+        self._before: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        for name, value in self._wanted.items():
+            if hasattr(limits, name):
+                self._before[name] = getattr(limits, name)
+                setattr(limits, name, value)
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.items():
+            setattr(limits, name, value)
+
+
+def run_history(setting: Setting, driver: Driver | None = None, only: str | None = None) -> Outcome:
+    """Plays one history. `only` names the one checker that watches; all of them do otherwise."""
+    return Scene(setting, driver, only).run()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking for failures: seeds in turn, kills at every call, all schedules of small worlds, planted bugs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from simulator.faults import CALM
+from simulator.mutants import Mutant, planted
+from simulator.scene import Outcome, run_history
+from simulator.schedule import Enumeration, Replay
+from simulator.setting import Setting, drawn
+
+
+@dataclass
+class Tally:
+    """What a run has seen."""
+
+    histories: int = 0
+    calls: int = 0
+    publications: int = 0
+    marks: Counter[str] = field(default_factory=Counter)
+    failures: list[Outcome] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        self.histories += 1
+        self.calls += outcome.steps
+        self.publications += outcome.published
+        self.marks.update(outcome.marks)
+        if outcome.failure is not None:
+            self.failures.append(outcome)
+
+    def merge(self, other: Tally) -> None:
+        self.histories += other.histories
+        self.calls += other.calls
+        self.publications += other.publications
+        self.marks.update(other.marks)
+        self.failures += other.failures
+        self.seconds += other.seconds
+
+
+def walk(seeds: Iterator[int], seconds: float, failures_max: int = 1, bend: Callable[[Setting], Setting] | None = None) -> Tally:
+    """Histories of these seeds until the time is over or so many have failed."""
+    tally, began = Tally(), time.process_time()
+    deadline = time.monotonic() + seconds
+    for seed in seeds:
+        setting = drawn(seed)
+        tally.add(run_history(bend(setting) if bend else setting))
+        if len(tally.failures) >= failures_max or time.monotonic() > deadline:
+            break
+    tally.seconds = time.process_time() - began
+    return tally
+
+
+def sweep(setting: Setting, kinds: tuple[str, ...] = ("kill_before", "kill_after")) -> Iterator[Outcome]:
+    """One schedule again and again, with one fault at each of its calls in turn."""
+    calm = replace(setting, rates=CALM)
+    first = run_history(calm)
+    switches = tuple(mark for mark in first.tape if mark[2] == "to")
+    calls = Counter(line[2] for line in first.trace if line[3] not in ("reads", "heal", "dies", "arrives"))
+    for label, count in sorted(calls.items()):
+        if label in ("founder", "healer", "auditor", "-"):
+            continue
+        for call in range(1, count + 1):
+            for kind in kinds:
+                length = 3 * setting.timeout_ms if kind in ("pause", "slow", "late", "kill_late", "again") else 1
+                yield run_history(calm, Replay((*switches, (label, call, kind, length))))
+
+
+def enumerate_all(setting: Setting, switches_max: int, kills_max: int, runs_max: int = 1_000_000) -> Iterator[Outcome]:
+    """Every schedule of a small world with at most so many switches and kills."""
+    driver = Enumeration(switches_max, kills_max)
+    for _ in range(runs_max):
+        yield run_history(setting, driver)
+        if not driver.restart():
+            return
+
+
+def hunt(mutant: Mutant, seconds: float, first_seed: int = 0) -> tuple[Outcome | None, int, float]:
+    """The first history in which a planted bug shows, how many were played, and CPU seconds."""
+    began = time.process_time()
+    with planted(mutant):
+        tally = walk(iter(range(first_seed, 10**9)), seconds, 1, mutant.setting)
+    found = tally.failures[0] if tally.failures else None
+    return found, tally.histories, time.process_time() - began

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The setting of a history: everything that is drawn from its seed before it begins. Printed with every failure."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from simulator.faults import CALM, Rates, drawn_rates
+from simulator.schedule import Driver, Priorities, RandomWalk
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Who takes part, on what kind of table, under which weather."""
+
+    seed: int
+    by_event: bool = True
+    partitions: int = 1
+    buckets: int = 1
+    keys: int = 4
+    orders: int = 6
+    deletes: float = 0.2
+    aborts: float = 0.1
+    refusals: float = 0.0
+    """How often the checks of a round refuse a write."""
+    actors: tuple[tuple[str, int], ...] = (("writer", 2), ("writer", 2), ("compactor", 2), ("rescuer", 4), ("reader", 3))
+    """Kind, and how many rounds it goes; named after their kind and place."""
+    timeout_ms: int = 2000
+    """Of heartbeats (and of the lease, in the protocol that has one)."""
+    call_ms: int = 5
+    skew_ms: int = 0
+    drift: float = 0.0
+    entries_kept: int = 1000
+    staged_held: int = 64
+    executors: bool = False
+    """Whether tasks run in processes of their own, which outlive their driver and are sometimes run twice."""
+    switch: float = 0.2
+    """Chance of a switch at a call; 0 with `depth`: priorities instead."""
+    depth: int = 0
+    rates: Rates = CALM
+    protocol: str = "ledger"
+
+    def driver(self) -> Driver:
+        rng = Random(self.seed * 7919 + 13)
+        if self.depth:
+            return Priorities(rng, self.rates, self.timeout_ms, self.depth, 600)
+        return RandomWalk(rng, self.rates, self.timeout_ms, self.switch)
+
+    def names(self) -> list[tuple[str, str, int]]:
+        """Name, kind and rounds of each actor."""
+        return [(f"{kind}{at}", kind, rounds) for at, (kind, rounds) in enumerate(self.actors)]
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+
+def parse_setting(record: dict[str, Any]) -> Setting:
+    actors = tuple((kind, rounds) for kind, rounds in record.pop("actors"))
+    return Setting(actors=actors, rates=Rates(**record.pop("rates")), **record)
+
+
+def drawn(seed: int) -> Setting:
+    """The setting of a seed."""
+    rng = Random(seed)
+    walks = rng.random() < 0.6
+    return Setting(
+        seed=seed,
+        by_event=rng.random() < 0.7,
+        partitions=rng.choice((1, 1, 2)),
+        buckets=rng.choice((1, 1, 2)),
+        keys=rng.choice((1, 2, 4, 6)),
+        orders=rng.choice((2, 5, 50)),
+        deletes=rng.choice((0.0, 0.2, 0.4)),
+        aborts=rng.choice((0.0, 0.1, 0.3)),
+        refusals=rng.choice((0.0, 0.0, 0.1, 0.3)),
+        actors=_drawn_actors(rng),
+        call_ms=rng.choice((0, 1, 5, 20, 60)),
+        skew_ms=rng.choice((0, 0, 30, 400)),
+        drift=rng.choice((0.0, 0.0, 0.01, 0.2)),
+        entries_kept=rng.choice((1, 1, 2, 5, 1000)),
+        staged_held=rng.choice((0, 1, 3, 64)),
+        executors=rng.random() < 0.4,
+        switch=rng.choice((0.02, 0.1, 0.3, 0.6, 0.95)) if walks else 0.0,
+        depth=0 if walks else rng.randrange(1, 6),
+        rates=drawn_rates(rng),
+    )
+
+
+def _drawn_actors(rng: Random) -> tuple[tuple[str, int], ...]:
+    actors = [("writer", rng.randrange(1, 4)) for _ in range(rng.randrange(1, 5))]
+    actors += [("compactor", rng.randrange(1, 4)) for _ in range(rng.choice((0, 1, 1, 2)))]
+    actors += [("rescuer", rng.randrange(2, 7)) for _ in range(rng.choice((0, 1, 1, 2)))]
+    actors += [("reader", rng.randrange(1, 4)) for _ in range(rng.choice((0, 1, 1, 2)))]
+    actors += [("traveller", rng.randrange(1, 3)) for _ in range(rng.choice((0, 0, 1)))]
+    actors += [("mirror", rng.randrange(2, 5)) for _ in range(rng.choice((0, 1, 1)))]
+    actors += [("hudi", rng.randrange(1, 3)) for _ in range(rng.choice((0, 0, 1)))]
+    return tuple(actors)

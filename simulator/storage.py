@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated store: one disk, and for each process a handle at which calls go wrong."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import pyarrow as pa
+
+from lakebraid.errors import ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.storage.bounds import check_range, check_size
+from lakebraid.storage.names import check_name, folder_name
+from lakebraid.storage.protocol import FolderListing, ObjectInfo
+from simulator.violation import Killed
+
+if TYPE_CHECKING:
+    from simulator.world import Process, World
+
+URL = "memory://sim"
+
+
+class Disk:
+    """What really lies there. Every change is shown to `observe(what, name, data)` when it has happened."""
+
+    def __init__(self, now: Callable[[], float], observe: Callable[[str, str, bytes], None]) -> None:
+        self.objects: dict[str, tuple[bytes, int]] = {}
+        self.names: list[str] = []
+        self.full_until = 0.0
+        self._now, self._observe = now, observe
+
+    def get(self, name: str) -> tuple[bytes, int]:
+        try:
+            return self.objects[name]
+        except KeyError:
+            raise ObjectNotFound(f"{URL}/{name} does not exist. Nothing was changed.", name=name) from None
+
+    def scan(self, head: str, after: str = "") -> list[ObjectInfo]:
+        first = max(bisect_left(self.names, head), bisect_right(self.names, after))
+        found = []
+        for at in range(first, len(self.names)):
+            name = self.names[at]
+            if not name.startswith(head):
+                break
+            data, modified_ms = self.objects[name]
+            found.append(ObjectInfo(name, len(data), modified_ms))
+        return found
+
+    def create(self, name: str, data: bytes) -> None:
+        if name in self.objects:
+            raise ObjectExists(f"{URL}/{name} exists already. Nothing was changed.", name=name)
+        self._check_space()
+        self._put("create", name, data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._check_space()
+        self._put("replace", name, data)
+
+    def copy(self, source: str, target: str) -> None:
+        data, _ = self.get(source)
+        if target not in self.objects:
+            self._put("create", target, data)
+
+    def copy_bytes(self, data: bytes, target: str) -> None:
+        """A copy that does not look at its source; only a planted bug makes one."""
+        if target not in self.objects:
+            self._put("create", target, data)
+
+    def delete(self, name: str) -> None:
+        if name in self.objects:
+            data, _ = self.objects.pop(name)
+            self.names.pop(bisect_left(self.names, name))
+            self._observe("delete", name, data)
+
+    def _put(self, what: str, name: str, data: bytes) -> None:
+        if name not in self.objects:
+            insort(self.names, name)
+        self.objects[name] = (data, int(self._now()))
+        self._observe(what, name, data)
+
+    def _check_space(self) -> None:
+        if self._now() < self.full_until:
+            raise StorageError("The disk is full. Nothing was created. Free some space.")
+
+
+class SimStorage:
+    """Satisfies `lakebraid.storage.Storage` for one process."""
+
+    url = URL
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world, self._process, self._disk = world, process, world.disk
+
+    def read(self, name: str, size_max: int) -> bytes:
+        self._reading("read", name)
+        data, _ = self._disk.get(name)
+        check_size(f"{URL}/{name}", len(data), size_max)
+        return data
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        check_range(start, length)
+        self._reading("read_range", name)
+        return self._disk.get(name)[0][start : start + length]
+
+    def info(self, name: str) -> ObjectInfo:
+        self._reading("info", name)
+        data, modified_ms = self._disk.get(name)
+        return ObjectInfo(name, len(data), modified_ms)
+
+    def open_input(self, name: str) -> Any:
+        self._reading("open_input", name)
+        return pa.BufferReader(self._disk.get(name)[0])
+
+    def list(self, prefix: str = "", *, after: str = "") -> list[ObjectInfo]:
+        head = _head(prefix)
+        return self._listing("list", prefix, lambda: self._disk.scan(head, after))
+
+    def list_folder(self, folder: str = "") -> FolderListing:
+        head = _head(folder)
+        objects, folders = [], []
+        for info in self._listing("list_folder", folder, lambda: self._disk.scan(head)):
+            child, slash, _ = info.name[len(head) :].partition("/")
+            if not slash:
+                objects.append(info)
+            elif not folders or folders[-1] != head + child:
+                folders.append(head + child)
+        return objects, folders
+
+    def create(self, name: str, data: bytes) -> None:
+        data = bytes(data)
+        self._changing("create", name, lambda: self._disk.create(name, data))
+
+    def replace(self, name: str, data: bytes) -> None:
+        data = bytes(data)
+        self._changing("replace", name, lambda: self._disk.replace(name, data))
+
+    def copy(self, source: str, target: str) -> None:
+        check_name(source)
+        self._changing("copy", target, lambda: self._disk.copy(source, target))
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in list(names):  # one request each: a deletion of many can stop anywhere
+            self._changing("delete", name, lambda name=name: self._disk.delete(name))
+
+    def native_path(self, name: str) -> str | None:
+        check_name(name)
+
+    def _reading(self, op: str, name: str) -> tuple[str, int]:
+        fault = self._world.point(op, name) or ("", 0)
+        match fault[0]:
+            case "kill_before":
+                self._world.kill(self._process)
+                raise Killed
+            case "refused":
+                raise StorageError(f"{op} {name} was refused. Nothing was changed. Try again.")
+        return fault
+
+    def _listing(self, op: str, name: str, scan: Callable[[], list[ObjectInfo]]) -> list[ObjectInfo]:
+        kind, salt = self._reading(op, name)
+        if kind != "split":
+            return scan()
+        # Each name is looked at in the first or the second moment; whatever exists in both is found.
+        is_first = _part(scan(), salt)
+        first = [i for i in scan() if is_first(i.name)]
+        self._world.point("page", name)
+        found = [*first, *(i for i in scan() if not is_first(i.name))]
+        found.sort(key=lambda info: info.name)
+        return found
+
+    def _changing(self, op: str, name: str, effect: Callable[[], None]) -> None:
+        check_name(name)
+        kind, length = self._world.point(op, name) or ("", 0)
+        world = self._world
+        if not kind or kind in ("pause", "slow", "back", "leap", "split"):
+            effect()
+            return
+        match kind:
+            case "kill_before" | "kill_after" | "kill_late" | "torn":
+                if kind == "kill_after":
+                    _quietly(effect)
+                elif kind == "kill_late":
+                    world.later(op, name, effect, length)
+                world.kill(self._process)
+                raise Killed
+            case "refused":
+                raise StorageError(f"{op} {name} was refused. Nothing was changed. Try again.")
+            case "full":
+                self._disk.full_until = world.now + length
+                effect()
+            case "lost":
+                _quietly(effect)
+                raise _unknown(op, name)
+            case "late":
+                world.later(op, name, effect, length)
+                raise _unknown(op, name)
+            case "vanished":
+                raise _unknown(op, name)
+            case "again":
+                effect()
+                world.later(op, name, effect, length)
+            case "echo":
+                effect()
+                effect()
+            case _:
+                raise AssertionError(kind)
+
+
+def _part(infos: list[ObjectInfo], salt: int) -> Callable[[str], bool]:
+    """Which names are seen in the first of two moments: those before a middle, those after it, or any."""
+    names = [info.name for info in infos]
+    pivot = names[salt % len(names)] if names else ""
+    match salt % 3:
+        case 0:
+            return lambda name: name <= pivot
+        case 1:
+            return lambda name: name >= pivot
+        case _:
+            return lambda name: crc32(name.encode(), salt) & 1 == 0
+
+
+def _quietly(effect: Callable[[], None]) -> None:
+    try:
+        effect()
+    except StorageError:
+        pass
+
+
+def _unknown(op: str, name: str) -> OutcomeUnknown:
+    return OutcomeUnknown(f"{op} {name} was not answered. It may have happened. Look before trying again.")
+
+
+def _head(prefix: str) -> str:
+    folder = folder_name(prefix)
+    return f"{folder}/" if folder else ""

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table that a history plays on, before anything is written to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lakebraid.format.properties import checksum, format_properties
+from lakebraid.model.config import TableConfig, parse_config
+from simulator.storage import Disk
+
+SCHEMA = (
+    '{"type":"record","name":"sim","fields":[{"name":"id","type":["null","string"],"default":null},'
+    '{"name":"ts","type":["null","long"],"default":null},{"name":"v","type":["null","string"],"default":null}]}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A merge-on-read table with fixed buckets."""
+
+    properties: bytes
+    config: TableConfig
+
+
+@lru_cache
+def plain_table(*, by_event: bool) -> Plain:
+    entries = {
+        "hoodie.table.name": "sim",
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": "9",
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.table.recordkey.fields": "id",
+        "hoodie.table.partition.fields": "part",
+        "hoodie.table.keygenerator.type": "SIMPLE",
+        "hoodie.record.merge.mode": "EVENT_TIME_ORDERING" if by_event else "COMMIT_TIME_ORDERING",
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": "2",
+        "hoodie.table.create.schema": SCHEMA,
+    }
+    if by_event:
+        entries["hoodie.table.ordering.fields"] = "ts"
+    entries["hoodie.table.checksum"] = str(checksum(entries))
+    return Plain(format_properties(entries), parse_config(entries, "memory://sim"))
+
+
+def make_table(disk: Disk, table: Plain) -> None:
+    disk.create(".hoodie/hoodie.properties", table.properties)

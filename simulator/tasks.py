@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stands in for Spark's executors: files with real names and tiny contents, merged by the simulator's own rule.
+
+The control plane looks at names and at the timeline only, so a few bytes of JSON do for a log or base file:
+a log is {"b": [[instant, changes], …]}, a base is {"r": [[key, order, start, value], …]}.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from lakebraid.errors import ObjectExists, ObjectNotFound, OutcomeUnknown
+from lakebraid.format.commit import WriteStat
+from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.buckets import bucket_file_id
+from lakebraid.storage.protocol import Storage
+from simulator.oracle import Change, Rows
+
+MARK = b"#partition metadata\ncommitTime=20260101000000000\npartitionDepth=1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A data file that a task made."""
+
+    partition: str
+    file_id: str
+    name: str
+    rows: int
+    deletes: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.partition}/{self.name}"
+
+    def stat(self) -> WriteStat:
+        return WriteStat(
+            file_id=self.file_id, path=self.path, prev_commit="null", num_writes=self.rows, num_deletes=self.deletes,
+            partition_path=self.partition,
+        )  # fmt: skip
+
+
+def group_of(key: str, partitions: int, buckets: int) -> tuple[str, str]:
+    """Partition and file id of a key."""
+    number = crc32(key.encode())
+    return f"p{number % partitions}", bucket_file_id(number // 7 % buckets)
+
+
+def by_group(
+    changes: Iterable[Change], partitions: int, buckets: int
+) -> list[tuple[tuple[str, str], tuple[Change, ...]]]:
+    groups: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        groups.setdefault(group_of(change.key, partitions, buckets), []).append(change)
+    return [(group, tuple(found)) for group, found in sorted(groups.items())]
+
+
+def write_log(
+    storage: Storage, start: str, group: tuple[str, str], changes: Sequence[Change], task: int = 0
+) -> Written:
+    """What one task does for one file group: partition file, marker, log file; any of it may be there already."""
+    partition, file_id = group
+    name = LogFileName(file_id, start, 1, f"{task}-0-0", "").format()
+    content = [[start, [[c.key, c.order, c.value] for c in changes]]]
+    create_once(storage, f"{partition}/.hoodie_partition_metadata", MARK)
+    create_once(storage, f".hoodie/.temp/{start}/{partition}/{name}.marker.CREATE", b"")
+    create_once(storage, f"{partition}/{name}", json.dumps({"b": content}).encode())
+    deletes = sum(c.value is None for c in changes)
+    return Written(partition, file_id, name, len(changes) - deletes, deletes)
+
+
+def create_once(storage: Storage, name: str, data: bytes) -> None:
+    """Creates an object whose bytes are always the same; unanswered requests are repeated, as tasks do."""
+    for attempt in range(3):
+        try:
+            storage.create(name, data)
+        except ObjectExists:
+            return
+        except OutcomeUnknown:
+            if attempt == 2:
+                raise
+        else:
+            return
+
+
+@dataclass(slots=True)
+class Version:
+    """One version of one row while merging."""
+
+    key: str
+    order: int | None
+    start: str
+    value: str | None
+
+
+def read_versions(data: bytes) -> list[Version]:
+    """The versions in a log or base file."""
+    content = json.loads(data)
+    if "r" in content:
+        return [Version(key, order, start, value) for key, order, start, value in content["r"]]
+    return [Version(key, order, instant, value) for instant, rows in content["b"] for key, order, value in rows]
+
+
+def merge(versions: Iterable[Version], *, by_event: bool) -> dict[str, Version]:
+    """The winner of each key, tombstones included: what the product's reader does, by rank of the writes' starts."""
+    winners: dict[str, Version] = {}
+    for new in sorted(versions, key=lambda v: v.start):
+        old = winners.get(new.key)
+        is_plain_delete = new.value is None and (new.order is None or not by_event)
+        if is_plain_delete or old is None or not by_event or old.order is None:
+            winners[new.key] = new
+        elif (new.order or 0) >= old.order:
+            winners[new.key] = new
+    return winners
+
+
+def rows_of(winners: dict[str, Version]) -> Rows:
+    return {k: (v.order or 0, v.start, v.value) for k, v in sorted(winners.items()) if v.value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """One operation of a compaction plan."""
+
+    partition: str
+    file_id: str
+    base: str | None
+    logs: tuple[str, ...]
+
+
+def run_merge(storage: Storage, plan: str, epoch: int, work: Merging, *, by_event: bool) -> list[Written]:
+    """Writes the base file of a compaction, and a log that carries tombstones with their own ordering and start."""
+    versions: list[Version] = []
+    for name in (*([work.base] if work.base else []), *work.logs):
+        versions += read_versions(storage.read(f"{work.partition}/{name}", 1 << 20))
+    winners = merge(versions, by_event=by_event)
+    rows = [[v.key, v.order, v.start, v.value] for _, v in sorted(winners.items()) if v.value is not None]
+    base = BaseFileName(work.file_id, f"0-0-{epoch}", plan, ".parquet").format()
+    made = [Written(work.partition, work.file_id, base, len(rows), 0)]
+    _put(storage, plan, work.partition, base, {"r": rows})
+    carried = [v for _, v in sorted(winners.items()) if v.value is None and by_event and v.order is not None]
+    if carried:
+        log = LogFileName(work.file_id, plan, 1, f"0-0-{epoch}", "").format()
+        _put(storage, plan, work.partition, log, {"b": [[v.start, [[v.key, v.order, None]]] for v in carried]})
+        made.append(Written(work.partition, work.file_id, log, 0, len(carried)))
+    return made
+
+
+def _put(storage: Storage, plan: str, partition: str, name: str, content: object) -> None:
+    create_once(storage, f".hoodie/.temp/{plan}/{partition}/{name}.marker.CREATE", b"")
+    create_once(storage, f"{partition}/{name}", json.dumps(content).encode())
+
+
+__all__ = [
+    "Merging", "ObjectNotFound", "Version", "Written", "by_group", "create_once", "group_of", "merge", "read_versions",
+    "rows_of", "run_merge", "write_log",
+]  # fmt: skip
