@@ -15,6 +15,7 @@ from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.operations import begin, publish, status
 from lakebraid.txn.rescue import rescue, sweep
 from lakebraid.txn.rollback import forget, roll_back
+from simulator import product
 from simulator.compacting import compact
 from simulator.oracle import Change
 from simulator.reading import Answer, read_hudi, read_product, rows_of_view
@@ -42,12 +43,18 @@ def found(scene: Scene, process: Process) -> None:
 
 
 def write(scene: Scene, process: Process, rounds: int) -> None:
-    ledger = new_ledger(scene, process)
+    ledger, writing = new_ledger(scene, process), product.new_writing(scene, process)
     for number in range(rounds):
         if process.rng.random() < 0.3:
-            ledger = new_ledger(scene, process)
+            ledger, writing = new_ledger(scene, process), product.new_writing(scene, process)
         process.clock.sleep(process.rng.random() * 0.2)
-        Writer(scene, process, ledger, f"{process.name}-{number}").run()
+        txn = f"{process.name}-{number}"
+        if scene.setting.whole:
+            changes = drawn_changes(scene, process.rng, txn)
+            files = Writer(scene, process, ledger, txn)
+            product.Session(scene, process, writing, txn).run(changes, files.write_files)
+        else:
+            Writer(scene, process, ledger, txn).run()
 
 
 class Writer:
@@ -68,7 +75,7 @@ class Writer:
         intent = self._scene.oracle.intend(start, self._process.name, changes)
         self._scene.world.spawn(self._process, f"{self._txn}.beat", lambda: self._beat(start))
         try:
-            files = self._write(start, changes)
+            files = self.write_files(start, changes)
             if files is None or self._happens(self._scene.setting.aborts):
                 intent.outcome = "aborting"
                 self._abort(start)
@@ -83,7 +90,7 @@ class Writer:
             if not self._is_over:
                 beat(self._process.storage, start)
 
-    def _write(self, start: str, changes: tuple[Change, ...]) -> list[Written] | None:
+    def write_files(self, start: str, changes: tuple[Change, ...]) -> list[Written] | None:
         setting = self._scene.setting
         work = [
             lambda storage, group=group, part=part: write_log(storage, start, group, part)
@@ -328,11 +335,14 @@ def read_as_hudi(scene: Scene, process: Process, rounds: int) -> None:
 
 def heal(scene: Scene, process: Process) -> None:
     """Faults have stopped and every lease has run out: one of each kind must bring all to an end."""
-    ledger = new_ledger(scene, process)
+    ledger, writing = new_ledger(scene, process), product.new_writing(scene, process)
     for number in range(3):
         process.clock.sleep(scene.setting.timeout_ms / 1000 * 2)
         clear_up_once(scene, process, ledger, f"healing-{number}", swept=True)
-        compact(scene, process, ledger, f"healing-compaction-{number}")
+        if scene.setting.whole:
+            product.compact(scene, writing)
+        else:
+            compact(scene, process, ledger, f"healing-compaction-{number}")
     Writer(scene, process, ledger, "healing-write").run()
     ask(scene, process, "snapshot", None)
 
@@ -347,16 +357,22 @@ def audit(scene: Scene, process: Process) -> None:
 
 
 def compact_rounds(scene: Scene, process: Process, rounds: int) -> None:
-    ledger = new_ledger(scene, process)
+    ledger, writing = new_ledger(scene, process), product.new_writing(scene, process)
     for number in range(rounds):
         process.clock.sleep(process.rng.random() * 0.6)
         try:
-            compact(scene, process, ledger, f"{process.name}-{number}")
+            if scene.setting.whole:
+                product.compact(scene, writing)
+            else:
+                compact(scene, process, ledger, f"{process.name}-{number}")
         except LakebraidError as error:
-            if not isinstance(error, (StorageError, CommitRefused, CommitUnknown)):
+            if isinstance(error, ObjectNotFound) or not isinstance(error, HONEST):
                 raise
             scene.mark(f"compaction: {type(error).__name__}")
 
+
+HONEST = (StorageError, CommitRefused, CommitUnknown)
+"""What a user may be told when the weather is bad."""
 
 ACTORS: dict[str, Callable[[Scene, Process, int], None]] = {
     "writer": write,

@@ -36,6 +36,8 @@ class Mutant:
     weather: dict[str, Any] = field(default_factory=dict)
     also: tuple[tuple[str, str], ...] = ()
     """Further replacements in the same function."""
+    is_rare: bool = False
+    """Whether minutes are not enough to find it."""
 
     def setting(self, drawn: Setting) -> Setting:
         """The drawn setting, bent to where this bug lives."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakebraid import limits
-from simulator import actors, lease
+from simulator import actors, lease, product
 from simulator.checkers import ALL
 from simulator.oracle import Oracle, Rows
 from simulator.schedule import Driver, Mark
@@ -38,6 +38,7 @@ class Scene:
     def __init__(self, setting: Setting, driver: Driver | None = None, only: str | None = None) -> None:
         self.setting = setting
         self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms)
+        self.world.timeout_ms = setting.timeout_ms
         self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
         self.checkers = [kind(self.oracle) for kind in ALL if only is None or kind.__name__ == only]
         self.table: Plain = plain_table(by_event=setting.by_event)
@@ -69,7 +70,7 @@ class Scene:
             yield name, position, rows
 
     def run(self) -> Outcome:
-        with _limits(self.setting):
+        with _limits(self.setting), product.replaced(self):
             for phase in (self._prepare, self._storm, self._heal, self._audit):
                 if self.world.failure is None:
                     self._guarded(phase)

@@ -38,6 +38,8 @@ class Setting:
     staged_held: int = 64
     executors: bool = False
     """Whether tasks run in processes of their own, which outlive their driver and are sometimes run twice."""
+    whole: bool = False
+    """Whether writers and compactors are the product's own Transaction and service, or only call its decisions."""
     switch: float = 0.2
     """Chance of a switch at a call; 0 with `depth`: priorities instead."""
     depth: int = 0
@@ -84,6 +86,7 @@ def drawn(seed: int) -> Setting:
         entries_kept=rng.choice((1, 1, 2, 5, 1000)),
         staged_held=rng.choice((0, 1, 3, 64)),
         executors=rng.random() < 0.4,
+        whole=rng.random() < 0.5,
         switch=rng.choice((0.02, 0.1, 0.3, 0.6, 0.95)) if walks else 0.0,
         depth=0 if walks else rng.randrange(1, 6),
         rates=drawn_rates(rng),

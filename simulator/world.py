@@ -73,7 +73,7 @@ class World:
 
     def __init__(self, seed: int, driver: Driver, *, call_ms: int = 5, steps_max: int = 20_000) -> None:
         self.seed, self.driver, self.steps_max = seed, driver, steps_max
-        self.call_ms = call_ms
+        self.call_ms, self.timeout_ms = call_ms, 2000
         self.now = float(EPOCH_MS)
         self.step = 0
         self.is_storm = True

@@ -261,4 +261,3 @@ class Scene:
         if is_gone or was_gone:
             return ({"id": None, "ts": None, "v": None, "w": None} | new, is_gone) if wins else old
         return (values | new if wins else {**new, **values}, False)
-

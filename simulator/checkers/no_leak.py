@@ -24,6 +24,11 @@ class NoLeak:
         names = [n for n in self.scene.world.disk.names if not n.startswith(".hoodie") and victim in n]
         self._doomed[rollback] = set(names)
 
+    def effect(self, what: str, name: str) -> None:
+        if what == "delete":
+            for names in self._doomed.values():
+                names.discard(name)  # if it comes again, it is a late one
+
     def published(self, note: Note) -> None:
         if note.action == "rollback":
             left = sorted(self._doomed.get(note.start, set()) & self.scene.world.disk.objects.keys())

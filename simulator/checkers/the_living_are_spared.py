@@ -25,7 +25,7 @@ class TheLivingAreSpared:
         begun = min(parse_instant_time(victim, UTC), self._oracle.first_seen_ms[victim])
         moments = [begun, *self._oracle.beats_ms.get(victim, []), self.scene.world.now]
         gap = max(b - a for a, b in pairwise(sorted(moments)))
-        if gap <= self.scene.setting.timeout_ms:
+        if gap < self.scene.setting.timeout_ms:
             raise Violation(
                 "8 the living are spared",
                 f"{intent.owner}'s {describe(victim)} was rolled back; its longest silence was {gap:.0f} ms of "

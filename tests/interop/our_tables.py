@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
+import pytest
 
 import lakebraid as lb
 from lakebraid.services import compaction
@@ -133,9 +136,7 @@ def times_without_zone(path: Path) -> Written:
     moments = [dt.datetime(1905, 1, 2, 3, 4, 5, 678901), dt.datetime(2090, 12, 31), None]
     for block_format in ("parquet", "avro"):
         ids = [f"{n}{block_format[0]}" for n in range(3)]
-        given = [
-            {"id": i + 3 * (block_format == "avro"), "name": ids[i], "at": moments[i], "ts": 1} for i in range(3)
-        ]
+        given = [{"id": i + 3 * (block_format == "avro"), "name": ids[i], "at": moments[i], "ts": 1} for i in range(3)]
         table.upsert(arrow(table, given), block_format=block_format)
     return Written(table, ["0p", "1p", "2p", "0a", "1a", "2a"])
 
@@ -296,6 +297,7 @@ def deletes_by_marker(path: Path) -> Written:
 
 # Upserts
 
+
 @written
 def blocks_of_both_kinds(path: Path) -> Written:
     table = create(path, buckets=1)
@@ -361,6 +363,7 @@ def columns_stated_by_the_first_rows(path: Path) -> Written:
 
 # Several writers
 
+
 def overlap(path: Path, **options: Any) -> lb.Table:
     """a begins first and commits last; keys 1 to 3 are in both, with ordering values that are less, equal, greater."""
     table = create(path, buckets=1, **options)
@@ -424,7 +427,20 @@ def writers_that_gave_up(path: Path) -> Written:
     return Written(table, ["a1", "b2"])
 
 
+@written
+def writers_that_died(path: Path) -> Written:
+    table = create(path, buckets=1, seed_base=False)
+    dead = table.begin()
+    dead.write(rows("dead", {1: 9, 7: 9}))
+    dead._heartbeat.stop()
+    table.upsert(rows("a", {1: 1, 2: 1}))
+    assert table.rollback(timeout_seconds=0).rolled_back == (dead.instant,)
+    table.upsert(rows("b", {2: 2}))
+    return Written(table, ["a1", "b2"])
+
+
 # Compactions of ours
+
 
 def compact(table: lb.Table) -> None:
     table.compact()
@@ -453,6 +469,32 @@ def pending_compaction(path: Path) -> Written:
     table.upsert(rows("c", {1: 2, 3: 4, 4: 1}))
     table.delete(keys({2: 3}))
     return Written(table, ["c1", "a3", "c4"])
+
+
+@written
+def compaction_that_died(path: Path) -> Written:
+    """Its base file and its carried deletes are there, its commit is not."""
+    table = create(path, buckets=1)
+    table.upsert(rows("a", {1: 1, 2: 1, 3: 1}))
+    table.delete(keys({2: 2}))
+    with mock.patch.object(compaction.operations, "publish_plan", side_effect=InterruptedError):
+        with pytest.raises(InterruptedError):
+            compact(table)
+    table.upsert(rows("b", {2: 1, 3: 2}))
+    return Written(table, ["a1", "b3"])
+
+
+@written
+def compaction_taken_over(path: Path) -> Written:
+    """The first executor died after writing its files, the second finished."""
+    table = compaction_that_died(path).table
+    (start,) = (str(i.request_time) for i in table.timeline() if i.action == "compaction")
+    beat = path / ".hoodie" / ".heartbeat" / start
+    beat.touch()
+    os.utime(beat, (0, 0))
+    run_plan(table, start)
+    table.upsert(rows("c", {2: 1, 4: 1}))
+    return Written(table, ["a1", "b3", "c4"])
 
 
 @written

@@ -22,12 +22,12 @@ from tests.interop.shared_table import SharedTable
 from tests.interop.soak_writer import WRITERS, batches
 from tests.reference import hudi_rows, our_rows
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parent.parent.parent
 HUDIS = WRITERS - 1
-HUDI_COMMITS = 20
-COMPACTS_EVERY = 6
+HUDI_COMMITS = 12
+COMPACTS_EVERY = 4
 
 
 def test_rows_of_hudi_and_of_three_processes_of_ours_are_neither_lost_nor_wrong_nor_doubled(

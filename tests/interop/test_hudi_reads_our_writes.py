@@ -20,7 +20,8 @@ from tests.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
 
-# Read in every way that Hudi has; of the others only the snapshot is compared, which takes a tenth of the time.
+# Read in every way that Hudi has; of the others only the snapshot is compared, which takes a tenth of the time. Partial
+# updates must stay out: asked for a range that has nothing else of a row, Hudi takes them for whole rows and breaks down.
 THOROUGHLY = (
     "blocks_of_both_kinds",
     "bulk_insert_then_upserts",
@@ -32,13 +33,18 @@ THOROUGHLY = (
     "pending_compaction",
     "tombstones_carried_over",
     "types_in_base_files",
-    "updates_of_some_columns",
     "writers_that_gave_up",
 )
 # Where writers overlap Hudi's as-of means something else (FORMAT, section 11).
 OTHER_PAST = {"overlapping_writers"}
 # What hudi-rs refuses (FORMAT, section 20): the table, and a part of its message.
-REFUSED_BY_RS: dict[str, str] = {}
+REFUSED_BY_RS = {
+    "deletes_by_three_ordering_columns": "Multiple ordering fields",
+    "deletes_by_timestamp_ntz_over_base": "not yet implemented",
+    "deletes_by_timestamp_ntz_over_log": "not yet implemented",
+    "times_without_zone": "not yet implemented",
+    "types_in_avro_blocks": "reconcile: column 'structs'",
+}
 
 
 @dataclass(frozen=True)

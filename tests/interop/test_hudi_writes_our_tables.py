@@ -22,9 +22,7 @@ def shared(referee: Referee, tmp_path: Path) -> SharedTable:
 
 
 def test_a_plain_hudi_upsert_meets_our_rows_in_our_buckets(referee: Referee, tmp_path: Path) -> None:
-    shared = SharedTable.create(
-        referee, tmp_path / "t", COMPOSITE, record_keys=["a", "b", "c", "d", "e"], buckets=8
-    )
+    shared = SharedTable.create(referee, tmp_path / "t", COMPOSITE, record_keys=["a", "b", "c", "d", "e"], buckets=8)
     shared.table.upsert([composite(n, f"ours{n}", 2) for n in range(8)])
     shared.hudi_writes([composite(n, f"hudis{n}", 3 if n % 2 else 1) for n in range(9)])
     shared.check([f"hudis{n}" if n % 2 or n == 8 else f"ours{n}" for n in range(9)])
@@ -40,7 +38,9 @@ def test_a_plain_hudi_upsert_finds_our_partitions(partitions: list[str], referee
         referee, tmp_path / "t", ddl, partition_by=partitions, hive_style_partitioning=True, properties=options
     )
     shared.table.upsert([*rows("a", {1: 1, 2: 1}, p="x/y=z", q=1), *rows("a", {3: 1}, p="é:", q=2)])
-    shared.hudi_writes([*rows("b", {1: 2}, p="x/y=z", q=1), *rows("b", {3: 2}, p="é:", q=2), *rows("b", {4: 1}, p="new", q=3)])
+    shared.hudi_writes(
+        [*rows("b", {1: 2}, p="x/y=z", q=1), *rows("b", {3: 2}, p="é:", q=2), *rows("b", {4: 1}, p="new", q=3)]
+    )
     shared.table.upsert([*rows("c", {2: 2}, p="x/y=z", q=1), *rows("c", {4: 2}, p="new", q=3)])
     shared.check(["b1", "c2", "b3", "c4"])
 
@@ -60,7 +60,7 @@ def test_times_rise_and_the_ledger_goes_on_through_writes_of_hudi(shared: Shared
     first = shared.table.upsert(rows("a", {1: 1}))
     shared.hudi_writes(rows("h", {1: 2}))
     second = shared.table.upsert(rows("b", {1: 3}))
-    (_, hudis), = [pair for pair in shared.writes() if first.instant < pair[0] < second.instant]
+    ((_, hudis),) = [pair for pair in shared.writes() if first.instant < pair[0] < second.instant]
     assert first.completion_time < hudis < second.instant < second.completion_time
     entries = sorted(os.listdir(shared.path / ".hoodie" / ".lakebraid" / "ledger"))
     assert [int(entry) for entry in entries] == list(range(int(entries[0]), int(entries[0]) + len(entries)))
@@ -163,7 +163,9 @@ def test_we_go_on_where_hudi_cleaned_and_archived(shared: SharedTable) -> None:
     shared.check(names)
     shared.table.upsert(rows("after", {2: 9}))
     active = len(shared.writes())
-    shared.call("archive_commits", "min_commits => 2", "max_commits => 3", "retain_commits => 1", "enable_metadata => false")
+    shared.call(
+        "archive_commits", "min_commits => 2", "max_commits => 3", "retain_commits => 1", "enable_metadata => false"
+    )
     assert len(shared.writes()) < active, "Hudi archived nothing"
     shared.check([*names[:1], "after2", *names[2:]])
     result = shared.table.upsert(rows("last", {3: 9}))

@@ -119,6 +119,7 @@ def test_errors_keep_their_facts_across_processes() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("witnesses", [1, 64])
 def test_a_lookup_finds_every_key_whether_or_not_the_number_of_buckets_can_be_told(
     witnesses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

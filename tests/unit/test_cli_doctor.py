@@ -256,6 +256,7 @@ module.COMMANDS["prints"] = ("lakebraid.cli.main:prints", "Prints.")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="pipes")
 @pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--json"], ["prints"]])
 def test_a_reader_that_goes_away_is_not_an_error_message(arguments: list[str]) -> None:

@@ -188,6 +188,36 @@ def test_an_older_write_of_the_same_columns_by_commit_time_is_not_waited_for() -
     assert seen(table) == {"a": "part"}
 
 
+@pytest.mark.parametrize("settings", [BY_COMMIT, BY_EVENT])
+def test_a_partial_update_does_not_carry_columns_of_a_late_finisher_over_newer_ones(settings: Settings) -> None:
+    """Only when the compaction is over somebody updates partially; nobody could have waited for that."""
+    table = bench(settings)
+    slow = begin(table, put("a", "slow", ts=1))
+    write(table, put("a", "newer", ts=2))
+    assert table.compact() is not None
+    table.publish(slow)
+    table.publish(begin(table, Put("a", {"id": "a", "ts": 3, "w": 7}), columns=("id", "ts", "w")))
+    for _ in range(2):
+        rows = open_table(table.storage).to_arrow().to_pylist()
+        assert rows == [{"id": "a", "ts": 3, "v": "newer", "w": 7}]
+        table.compact()
+
+
+def test_a_late_delete_that_outranks_a_base_row_leaves_nothing_for_a_partial_update() -> None:
+    table = bench()
+    slow = begin(table, Gone("a", (5,)))
+    write(table, put("a", "older", ts=2))
+    assert table.compact() is not None
+    table.publish(slow)
+    table.publish(begin(table, Put("a", {"id": "a", "ts": 4, "w": 7}), columns=("id", "ts", "w")))
+    assert seen(table) == {}
+    table.publish(begin(table, Put("a", {"id": "a", "ts": 6, "w": 8}), columns=("id", "ts", "w")))
+    for _ in range(2):
+        rows = open_table(table.storage).to_arrow().to_pylist()
+        assert rows == [{"id": "a", "ts": 6, "v": None, "w": 8}]
+        table.compact()
+
+
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 

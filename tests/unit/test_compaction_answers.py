@@ -23,7 +23,7 @@ from tests.oracle import Block, Gone, Group, Instant, Oracle, Put, Settings
 from tests.table_builder import ORDER_TYPES, build_table, open_table, record_key, t
 from tests.unit.test_reading_oracle import found_rows, model_rows
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 EXAMPLES = int(os.environ.get("LAKEBRAID_COMPACTION_EXAMPLES", "25"))
 KEYS = ("k0", "k1", "k2", "k3")

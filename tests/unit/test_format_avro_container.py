@@ -79,6 +79,7 @@ def test_a_commit_cut_at_any_byte_is_a_clear_error(tmp_path):
             read_record(data[:end], "here", "HoodieReplaceCommitMetadata")
 
 
+@pytest.mark.slow
 def test_a_commit_with_any_byte_changed_is_read_or_a_clear_error(tmp_path):
     data = a_real_commit(tmp_path)
     for place in range(len(data)):
@@ -172,6 +173,7 @@ def test_a_hostile_container_costs_neither_time_nor_memory(data):
     assert peak < 32 * limits.MIB
 
 
+@pytest.mark.slow
 def test_a_compressed_record_does_not_inflate_beyond_its_limit():
     bomb = zlib.compress(b"\0" * (limits.AVRO_INFLATED_BYTES_MAX + 1), 9)[2:-4]
     with pytest.raises(CorruptFile, match="inflates beyond"):

@@ -167,6 +167,7 @@ def read_slowly(content: bytes, text: str) -> pa.Table:
     return avro_rows._read_slowly(view, 8, ends, schema, "log")
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_both_readers_give_what_avro_wrote_for_every_schema(data):
@@ -370,6 +371,7 @@ def test_the_damaged_record_is_named():
         parse_avro_block(_content(b"\x02", b"\x02\x04", b"\x02"), _one("int"), "log")
 
 
+@pytest.mark.slow
 @pytest.mark.hostile
 def test_null_structs_of_many_columns_cannot_fill_the_memory(monkeypatch):
     wide = {"type": "record", "name": "w", "fields": [{"name": f"c{n}", "type": "double"} for n in range(1000)]}
@@ -402,6 +404,7 @@ def test_times_beyond_pythons_calendar_are_read_and_written():
     assert read_slowly(format_avro_block(table, text), text).equals(table)
 
 
+@pytest.mark.slow
 @pytest.mark.hostile
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())

@@ -40,6 +40,7 @@ def test_the_examples_in_the_module_are_true():
     assert doctest.testmod(history).failed == 0
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(INSTANTS)
 def test_archived_instants_are_read_back_in_the_order_of_their_times(instants):
@@ -58,6 +59,7 @@ def test_contents_are_left_out_and_actions_are_chosen_on_demand():
     assert read_history(io.BytesIO(data), "here", actions=[]) == []
 
 
+@pytest.mark.slow
 def test_an_archived_file_cut_or_changed_anywhere_is_read_or_a_clear_error():
     data = write_history([ONE])
     for end in range(len(data)):

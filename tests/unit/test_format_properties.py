@@ -86,6 +86,7 @@ def test_any_bytes_are_properties_or_a_clear_error(data):
         parse_properties(data, "here")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("unit", [b"\\", b"a\\\n", b"\\u", b"= ", b" ", b"a=\\\\"])
 def test_four_megabytes_of_anything_take_no_time(unit):

@@ -433,6 +433,7 @@ def kept_by_sql(predicate, rows):
     return [at for at, row in enumerate(rows) if evaluate(predicate, row) is True]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(_predicates)
 def test_arrow_keeps_exactly_the_rows_that_sql_keeps(predicate):
@@ -454,6 +455,7 @@ def test_every_comparison_with_every_kind_of_number_is_sparks(column, op):
                 assert may_match(bind(predicate, ROWS), statistics([rows[at]])), predicate
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(_predicates, st.lists(_row, max_size=4), st.booleans())
 def test_pruning_never_drops_a_row_that_matches(predicate, rows, counted):
@@ -464,6 +466,7 @@ def test_pruning_never_drops_a_row_that_matches(predicate, rows, counted):
         assert may_match(bind(predicate, ROWS), stats)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(_predicates, _row)
 def test_the_normal_form_is_true_of_the_same_rows(predicate, row):
@@ -544,6 +547,7 @@ def test_nested_fields_dates_decimals_and_bytes_are_filtered():
         assert table.filter(to_arrow(bind(parse_where(text), table.schema)))["id"].to_pylist() == ids, text
 
 
+@pytest.mark.slow
 def test_as_many_conditions_and_values_as_are_allowed_do_not_exhaust_arrows_stack():
     many = And((Or(tuple(Compare("i", "=", at) for at in range(400))), In("i", tuple(range(100_000)))))
     table = pa.table({"i": pa.array([1, 20_001, None], pa.int64())})

@@ -231,6 +231,7 @@ def test_the_mark_of_deleted_rows_must_be_a_boolean():
             read_schema(f"id int, {column}")
 
 
+@pytest.mark.slow
 def test_limits_of_a_schema_hold_before_anything_is_made_of_it():
     deep = pa.int32()
     for _ in range(SCHEMA_DEPTH_MAX - 1):

@@ -185,6 +185,7 @@ def planned_beside_an_archiver(at: int) -> int:
     return next(call.number for call in beside._storage.calls if call.is_entry()) + 1  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_f4_a_write_that_is_archived_between_any_two_looks_of_the_planner_is_compacted_all_the_same() -> None:
     at, calls = 0, 1
     while at < calls:

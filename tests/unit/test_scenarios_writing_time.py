@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from lakebraid import limits
-from lakebraid.api.table import Table
 from lakebraid.errors import EnvironmentProblem, NotATable, OutcomeUnknown, RolledBack, StorageError
 from lakebraid.format.properties import parse_properties
 from lakebraid.model.writable import FILE_LOCK
@@ -242,7 +240,7 @@ def test_f24_a_lock_that_is_lost_during_a_commit_lets_nobody_publish_behind_anot
     quick = scene.writes[-1]
     assert hook.done and quick is not write  # type: ignore[attr-defined]
     check_times(scene)
-    order = [w for w in sorted([write, quick], key=lambda w: str(w.completion))]
+    order = sorted([write, quick], key=lambda w: str(w.completion))
     assert order == ([quick, write] if shown == "before the decision" else [write, quick])
     scene.check()
     assert not [info.name for info in scene.storage.list() if info.name == LOCK]
@@ -308,7 +306,7 @@ def test_f25_without_properties_and_backup_nothing_is_written() -> None:
     scene = Scene()
     scene.storage.delete([PROPERTIES])
     before = [info.name for info in scene.storage.list()]
-    with pytest.raises(NotATable, match="hoodie.properties is missing"):
+    with pytest.raises(NotATable, match=r"hoodie\.properties is missing"):
         scene.table.upsert([row("a", "1")])
     assert [info.name for info in scene.storage.list()] == before
 
@@ -365,4 +363,3 @@ def test_a_scene_notices_a_wrong_answer() -> None:
     with pytest.raises(AssertionError):
         scene.check()
     assert answer(scene.table) == {"a": "1"}
-    assert isinstance(scene.table, Table) and os.sep

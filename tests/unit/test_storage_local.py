@@ -107,6 +107,7 @@ def test_a_deletion_is_synced(storage: LocalStorage, trace: list[str]) -> None:
     assert trace == ["unlink .a.crc", "unlink a", "fsync table"]
 
 
+@pytest.mark.slow
 def test_of_sixteen_processes_exactly_one_creates(storage: LocalStorage) -> None:
     context = multiprocessing.get_context("fork")
     start, won = context.Barrier(16), context.Queue()

@@ -20,7 +20,7 @@ from lakebraid.tasks.base_file import key_range
 from lakebraid.tasks.write_task import write_rows
 from tests.lake import Lake
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("p", pa.string()), ("ts", pa.int32()), ("v", pa.int64()), ("_hoodie_is_deleted", pa.bool_())]

@@ -171,6 +171,7 @@ def test_a_lock_that_hudi_overwrote_with_its_own_is_noticed(folder):
     assert names(folder) == [LOCK]
 
 
+@pytest.mark.slow
 def test_many_processes_never_hold_it_at_the_same_time(folder):
     Path(folder.root, "counter").write_text("0")
     children = [run(COUNT, folder.root, 30) for _ in range(4)]
@@ -208,6 +209,7 @@ def test_the_lock_of_a_stopped_process_is_never_broken(folder):
         child.wait()
 
 
+@pytest.mark.slow
 def test_of_many_processes_that_find_a_dead_lock_none_removes_the_lock_of_the_next_owner(folder):
     Path(folder.root, "counter").write_text("0")
     child = held_by_a_child(folder)

@@ -342,6 +342,7 @@ def test_an_entry_is_read_back_as_it_was_written(entry):
     assert parse_entry(format_entry(entry), "entry") == entry
 
 
+@pytest.mark.slow
 @pytest.mark.hostile
 @given(entries, st.data())
 def test_a_damaged_entry_is_a_clear_error(entry, data):

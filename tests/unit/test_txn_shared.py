@@ -241,10 +241,11 @@ def test_a_write_that_hudi_rolled_back_is_refused_and_no_longer_open(storage, hu
     hudi.roll_back(start)
     with pytest.raises(RolledBack):
         publish(on, "a", start)
-    operations.begin(on, "b")
-    state = on.newest().state
-    assert start not in state.open
-    assert start in state.gone
+    operations.begin(shared(storage), "b")
+    newest = shared(storage).newest()
+    assert newest.voids is None
+    assert start not in newest.state.open
+    assert start in newest.state.gone
     assert not any(name.startswith(f"{start}_") for name in names(storage))
 
 
@@ -342,6 +343,7 @@ def test_a_published_write_that_hudi_archived_is_not_taken_for_void(storage, hud
     on = shared(storage)
     assert operations.status(on, start) == "published"
     operations.begin(on, "b")
+    assert on.newest().voids is None
     assert start not in on.newest().state.open
     assert not any(name.startswith(start) for name in names(storage))
 
@@ -448,9 +450,10 @@ def test_a_claim_is_lost_when_hudi_rolls_the_attempt_back(storage, hudi, done):
     on = shared(storage)
     start = planned(on)
     epoch = operations.claim(on, "c", start, seen=None)
-    hudi.plan_rollback(start, action="compaction")
+    rollback = hudi.plan_rollback(start, action="compaction")
     if done:
         hudi.remove(start, State.INFLIGHT, action="compaction")
+        hudi.put(rollback, "rollback", State.COMPLETED, rollback[:-1] + "9")
     with pytest.raises(ClaimLost):
         operations.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata())
 

@@ -24,6 +24,8 @@ def with_ordering(table: Table, config: TableConfig, keys: Any) -> Any:
     """The keys with the ordering values of their rows now; keys without a row are left out, there is nothing to delete."""
     names = set(keys.columns) if is_spark(keys) else None
     given = None if is_spark(keys) else pa.concat_tables(arrow_pieces(keys))
+    if given is not None and not given.num_columns and not given.num_rows:
+        return given  # an empty list
     names = names if given is None else set(given.column_names)
     if {*config.ordering_fields} <= (names or set()):
         return keys if given is None else given

@@ -26,17 +26,20 @@ def arrow_schema(given: Any) -> Any:
     return given
 
 
-def arrow_pieces(data: Any) -> Iterator[pa.Table]:
-    """The rows as Arrow tables of a bounded number of rows each; at least one, however empty."""
+def arrow_pieces(data: Any, table: pa.Schema | None = None) -> Iterator[pa.Table]:
+    """The rows as Arrow tables of a bounded number of rows each; at least one, however empty.
+
+    Plain Python values get the types of the table's columns, if its schema is given.
+    """
     if isinstance(data, pa.RecordBatchReader):
         yield from _gathered(data, data.schema)
     elif isinstance(data, pa.Table | pa.RecordBatch):
         yield from _sliced(pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data)
     else:
-        yield from _sliced(_as_table(data))
+        yield from _sliced(_as_table(data, table))
 
 
-def _as_table(data: Any) -> pa.Table:
+def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
     kind = type(data)
     try:
         if kind.__module__.startswith("pandas"):
@@ -48,9 +51,9 @@ def _as_table(data: Any) -> pa.Table:
         if hasattr(data, "to_arrow"):
             return data.to_arrow()
         if isinstance(data, Mapping):
-            return pa.table(dict(data))
+            return pa.table({name: pa.array(values, _type(table, name)) for name, values in data.items()})
         if isinstance(data, Iterable) and not isinstance(data, str | bytes):
-            return pa.Table.from_pylist(list(data))
+            return _from_rows(list(data), table)
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         raise InvalidArgument(
             f"These rows ({kind.__name__}) cannot be turned into Arrow columns: {error!s:.300}. Nothing was written. "
@@ -62,7 +65,21 @@ def _as_table(data: Any) -> pa.Table:
     )
 
 
+def _from_rows(rows: list[Any], table: pa.Schema | None) -> pa.Table:
+    """Rows of plain Python; a column that only some of them have is null in the others."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: pa.array([row.get(name) for row in rows], _type(table, name)) for name in names}
+    return pa.table(columns)
+
+
+def _type(table: pa.Schema | None, name: str) -> pa.DataType | None:
+    return table.field(name).type if table is not None and name in table.names else None
+
+
 def _sliced(table: pa.Table) -> Iterator[pa.Table]:
+    if table.num_rows <= limits.WRITE_TASK_ROWS:
+        yield table  # a slice of a table without columns would claim to have rows
+        return
     yield table.slice(0, limits.WRITE_TASK_ROWS)
     for start in range(limits.WRITE_TASK_ROWS, table.num_rows, limits.WRITE_TASK_ROWS):
         yield table.slice(start, limits.WRITE_TASK_ROWS)

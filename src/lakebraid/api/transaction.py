@@ -109,9 +109,14 @@ class Transaction:
         """
         self._check_usable("commit")
         with self._timed("commit"):
-            self._end = "committed"
+            self._end = "interrupted"
             self._heartbeat.stop()
-            completion = self._publish()
+            try:
+                completion = self._publish()
+            except LakebraidError as error:
+                self._end = "left unknown" if isinstance(error, CommitUnknown) else "refused"
+                raise
+            self._end = "committed"
             self._writing.remember(self._ledger)
             forget(self._writing.storage, self.instant)
         return WriteResult(
@@ -137,11 +142,12 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and self._end is None:
-            self.commit()
-        elif kind is not None:
+        try:
+            if kind is None and self._end is None:
+                self.commit()
+        finally:
             with contextlib.suppress(LakebraidError):  # the error that brought us here says more
-                self.abort()
+                self.abort()  # unless it has ended
 
     def __repr__(self) -> str:
         return f"Transaction({self._operation} {self.instant}, {self._end or 'open'}, {len(self._files)} files)"
@@ -182,7 +188,9 @@ class Transaction:
             cancel_spark(self._spark, self._txn)
 
     def _write_arrow(self, data: Any) -> None:
-        for piece in arrow_pieces(data):
+        for piece in arrow_pieces(data, None if self._schema is None else self._schema.columns):
+            if not piece.num_columns and not piece.num_rows:
+                continue  # an empty list: no rows, and nothing said about columns
             plan = self._plan(piece.schema)
             self._files += write_rows(self._writing.storage, plan, piece, self._next_task())
             self._check_usable("write")
@@ -228,9 +236,11 @@ class Transaction:
         except (RolledBack, CommitUnknown):
             raise
         except LakebraidError:
-            # Refused: take the place away before anybody is told, so that no late request can still land.
-            roll_back(self._ledger, self._txn, self.instant)
-            raise
+            # Refused. First the place is taken away, so that no request of ours that is still on its way can land; if
+            # one has landed, that is the end of it. (LEDGER, H12)
+            if roll_back(self._ledger, self._txn, self.instant):
+                raise
+            return operations.completion(self._ledger, self.instant)
 
     def _check_usable(self, what: str) -> None:
         if self._end is not None:

@@ -28,6 +28,11 @@ from lakebraid.model.writable import FILE_LOCK, STORAGE_LOCK, check_supported, c
 
 _TABLE_TYPES: Final = {"mor": TableType.MOR, "cow": TableType.COW}
 _INDEXES: Final = {"bucket": "BUCKET", "simple": "SIMPLE"}
+_LOCK_PATIENCE: Final = {
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
+    "hoodie.write.lock.client.num_retries": "3000",
+}
+"""Hudi looks at a taken lock every five seconds and stands in no queue; beside busy writers of ours it would starve."""
 _COMPARED: Final = (
     "table_type",
     "record_keys",
@@ -205,6 +210,7 @@ def _concurrency_lines(mode: str, url: str, *, shared: bool) -> list[Line]:
         Line("hoodie.clean.failed.writes.policy", "LAZY"),
         Line("hoodie.metadata.enable", "false"),
         Line("hoodie.write.lock.provider", _lock(url) if shared else "", "shared", is_default=not shared),
+        *(Line(key, value if shared else "", "shared", is_default=True) for key, value in _LOCK_PATIENCE.items()),
     ]
 
 

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakebraid.spark.reading import packed, use_this_python
+from lakebraid.spark.reading import packed
+from lakebraid.spark.workers import spare_imports, use_this_python
 from lakebraid.storage import open_storage
 from lakebraid.tasks.compact import CompactPlan, CompactTask, run_compaction_task
 from lakebraid.tasks.staged_file import STAGED_SCHEMA, StagedFile, staged_from_arrow, staged_to_arrow
@@ -21,8 +21,7 @@ def compact_spark(plan: CompactPlan, tasks: Sequence[CompactTask], spark: SparkS
     packs = packed(tasks, [task.slice.size for task in tasks])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if gc.get_freeze_count() == 0:
-            gc.freeze()  # as in reading: else Spark's collection after each task walks through all modules
+        spare_imports()
         storage = open_storage(plan.read.url, dict(plan.read.options))
         for batch in batches:
             for index in batch.column(0).to_pylist():

@@ -6,9 +6,6 @@ Both halves are lazy and become one data frame, so that joins, views and caching
 
 from __future__ import annotations
 
-import gc
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import groupby
@@ -21,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from lakebraid.limits import BATCH_ROWS, SPARK_TASK_BYTES
 from lakebraid.model.predicate import to_text
 from lakebraid.spark.session import session
+from lakebraid.spark.workers import spare_imports, use_this_python
 from lakebraid.storage import Storage, open_storage
 from lakebraid.tasks.changes import ChangeTask, changes_schema, read_changes
 from lakebraid.tasks.count import count_slice
@@ -150,9 +148,7 @@ def _map(
     packs = packed(tasks, sizes)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if gc.get_freeze_count() == 0:
-            # Spark collects garbage after each task; looking through all imported modules would take 25 ms each time.
-            gc.freeze()
+        spare_imports()
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for task in packs[index]:
@@ -178,10 +174,3 @@ def packed(tasks: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
         packs[-1].append(task)
         room -= size
     return packs
-
-
-def use_this_python(spark: SparkSession) -> None:
-    """Lets a local session that somebody else made run our functions with the interpreter that has lakebraid."""
-    context = getattr(spark, "_sc", None)  # Spark Connect has none, and its server chooses for itself
-    if context is not None and "PYSPARK_PYTHON" not in os.environ and str(context.master).startswith("local"):
-        context.pythonExec = sys.executable

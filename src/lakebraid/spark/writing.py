@@ -18,8 +18,9 @@ same number of digits; a partition whose number would have more is refused.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import pyarrow as pa
@@ -54,16 +55,29 @@ def write_spark(
     spark = df.sparkSession
     frame = _wanted(df, plan)
     use_this_python(spark)
-    spark.addTag(tag)
-    try:
+    with _tagged(spark, tag):
         return _write(storage, plan, frame, first_task)
-    finally:
-        spark.removeTag(tag)
 
 
 def cancel_spark(spark: SparkSession, tag: str) -> None:
     """Ends the jobs that `write_spark` runs under that tag, from any thread; it then raises Spark's error."""
-    spark.interruptTag(tag)
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        spark.interruptTag(tag)
+    else:
+        context.cancelJobsWithTag(tag)
+
+
+@contextlib.contextmanager
+def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Jobs of this thread bear the tag. A classic session's own tags are known to the thread alone that gave them."""
+    context = getattr(spark, "_sc", None)
+    add, remove = (spark.addTag, spark.removeTag) if context is None else (context.addJobTag, context.removeJobTag)
+    add(tag)
+    try:
+        yield
+    finally:
+        remove(tag)
 
 
 def arrow_schema_of(df: DataFrame) -> pa.Schema:
@@ -165,7 +179,7 @@ def _written_here(storage: Storage, plan: WritePlan, done: Iterable[Report], fir
 
 def _runs(done: Sequence[Report], plan: WritePlan) -> list[list[Report]]:
     """Partitions that were handed back, those together that may be written as one without changing who wins."""
-    if plan.config.merge_mode is MergeMode.EVENT_TIME:
+    if plan:
         handed = [report for report in done if report.rows is not None]
         return [handed] if handed else []
     return [list(run) for was_handed, run in groupby(done, lambda report: report.rows is not None) if was_handed]

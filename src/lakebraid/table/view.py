@@ -76,6 +76,7 @@ def _build_view(storage: Storage, config: TableConfig, clock: Clock, loaded: Loa
         check_retained(storage, config, loaded, time, replaced)
     bases, logs = _committed(loaded.files, timeline, config)
     bases = _without_twins(storage, config, clock, bases, timeline)
+    logs = _without_twin_logs(storage, config, clock, logs, timeline)
     planned = _planned(storage, config, timeline)
     groups = build_groups(bases, logs, planned, replaced)
     schema = load_schema(storage, config, clock, timeline, bases)
@@ -121,12 +122,37 @@ def _without_twins(
     return result
 
 
+def _without_twin_logs(
+    storage: Storage, config: TableConfig, clock: Clock, logs: dict[GroupId, list[LogFile]], timeline: Timeline
+) -> dict[GroupId, list[LogFile]]:
+    """The same for logs of a compaction, which hold the deletes it carries on: one for each group is the real one.
+
+    A late twin says the same, but it may be swept away, and a plan that named it could then never be executed.
+    """
+    result = {}
+    for group, files in logs.items():
+        starts = [file.request_time for file in files]
+        doubled = {start for start in starts if starts.count(start) > 1 and _is_compaction(timeline.write(start))}
+        named = {name for start in doubled for name in _paths(storage, config, clock, start, timeline)}
+        result[group] = [f for f in files if f.request_time not in doubled or f.name in named]
+    return result
+
+
+def _is_compaction(instant: Instant | None) -> bool:
+    """Log files of a completed `commit` are those of a compaction: writers of logs complete as delta commits."""
+    return instant is not None and instant.action == "commit"
+
+
+def _paths(storage: Storage, config: TableConfig, clock: Clock, start: str, timeline: Timeline) -> tuple[str, ...]:
+    instant = timeline.write(start) or Instant(start, "commit", State.COMPLETED)
+    return load_commit(storage, config, instant, clock).file_paths
+
+
 def _named(storage: Storage, config: TableConfig, clock: Clock, twins: list[BaseFile], timeline: Timeline) -> BaseFile:
     if len(twins) == 1:
         return twins[0]
-    start = twins[0].request_time
-    metadata = load_commit(storage, config, timeline.write(start) or Instant(start, "commit", State.COMPLETED), clock)
-    named = [t for t in twins if t.name in {*metadata.file_paths}]
+    paths = _paths(storage, config, clock, twins[0].request_time, timeline)
+    named = [t for t in twins if t.name in paths]
     return named[0] if named else max(twins, key=lambda t: _numbers(t.parsed.write_token))
 
 

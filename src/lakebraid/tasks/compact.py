@@ -73,23 +73,25 @@ def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) 
     # Ordered by commit time no later write can be older than a delete, save one that was open when this was planned:
     # the planner leaves such groups out.
     if graves and plan.read.rules.order_columns:
-        staged += _tombstone_log(storage, plan, task, *graves[0])
+        staged += _tombstone_log(storage, plan, task, graves)
     return staged
 
 
 def _tombstone_log(
-    storage: Storage, plan: CompactPlan, task: CompactTask, versions: Versions, deleted: Ints
+    storage: Storage, plan: CompactPlan, task: CompactTask, graves: list[tuple[Versions, Ints]]
 ) -> list[StagedFile]:
     """The log file of the deletes that go on; none if there are none."""
     # A delete without ordering value is over once it has taken place, as in commit time.
-    rows = deleted[~versions.unconditional[deleted]]
-    blocks = list(_tombstones(plan, task.slice.partition, versions, rows))
+    kept = [(versions, rows[~versions.unconditional[rows]]) for versions, rows in graves]
+    blocks = [block for versions, rows in kept for block in _tombstones(plan, task.slice.partition, versions, rows)]
     if not blocks:
         return []
     name = LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
     data = format_log(blocks)
     place_file(storage, plan.start, task.slice.partition, name, data)
-    return [StagedFile(task.slice.partition, task.file_id, name, len(data), 0, len(rows), False)]
+    return [
+        StagedFile(task.slice.partition, task.file_id, name, len(data), 0, sum(len(rows) for _, rows in kept), False)
+    ]
 
 
 def _tombstones(plan: CompactPlan, partition: str, versions: Versions, rows: Ints) -> Iterator[LogBlock]:

@@ -48,6 +48,8 @@ class Versions:
     request_times: Ints
     present: dict[str, Bools] | None
     """For partial updates: whether a column's value counts, by row; None if all do."""
+    partial: Bools
+    """Which rows are partial updates, or may be by the table's partial update mode."""
 
 
 Buried = Callable[[Versions, Ints], object]
@@ -134,8 +136,11 @@ def _may_hold(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema,
 def _only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
     """The versions of these keys alone."""
     rows = np.flatnonzero(np.asarray(pc.is_in(versions.keys, value_set=keys)))
-    if len(rows) == 0:
-        return None
+    return take(versions, rows) if len(rows) else None
+
+
+def take(versions: Versions, rows: Ints) -> Versions:
+    """These rows of the versions, which must stay in sequence."""
     index = pa.array(rows)
     present = versions.present
     return Versions(
@@ -147,6 +152,7 @@ def _only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
         unconditional=versions.unconditional[rows],
         request_times=versions.request_times[rows],
         present=None if present is None else {name: flags[rows] for name, flags in present.items()},
+        partial=versions.partial[rows],
     )
 
 
@@ -283,6 +289,7 @@ def ordering_like(values: pa.Array, target: pa.DataType, where: str) -> pa.Array
 def _joined(parts: list[_Part], times: list[Ints], rules: MergeRules, schema: pa.Schema) -> Versions:
     rows = pa.concat_tables([p.rows for p in parts]).combine_chunks()
     order = [pa.concat_arrays([p.order[i] for p in parts]) for i in range(len(rules.order_columns))]
+    by_value = rules.partial_mode is not PartialMode.NONE
     return Versions(
         keys=pa.concat_arrays([_one(p.keys) for p in parts]),
         rows=rows,
@@ -292,6 +299,7 @@ def _joined(parts: list[_Part], times: list[Ints], rules: MergeRules, schema: pa
         unconditional=np.concatenate([p.unconditional for p in parts]),
         request_times=np.concatenate(times),
         present=_present(parts, rows, rules, schema),
+        partial=np.concatenate([np.full(len(p.keys), p.present is not None or by_value, np.bool_) for p in parts]),
     )
 
 

@@ -151,9 +151,7 @@ class FileHold:
         since = None
         with contextlib.suppress(StorageError):
             since = self._storage.info(LOCK).modified_ms
-        when = (
-            "" if since is None else f" since {dt.datetime.fromtimestamp(since // 1000, dt.UTC):%F %T} UTC"
-        )
+        when = "" if since is None else f" since {dt.datetime.fromtimestamp(since // 1000, dt.UTC):%F %T} UTC"
         return StorageError(
             f"{self._storage.url}/{LOCK} is held by {who}{when}; {limits.LOCK_WAIT_SECONDS_MAX} seconds of waiting did "
             "not help. Nothing was decided, the table is as before. Try again. If that writer is known to be dead, "

@@ -98,9 +98,9 @@ def storage_now_ms(storage: Storage, clock: Clock) -> int:
 
 
 def is_expired(storage: Storage, config: TableConfig, start: str, now_ms: int, timeout_ms: int) -> bool:
-    """Whether the last beat, or without any the start, is longer ago than `timeout_ms` before the storage's `now_ms`."""
+    """Whether the last beat, or without any the start, is `timeout_ms` or more before the storage's `now_ms`."""
     try:
         last_ms = storage.info(heartbeat_name(start)).modified_ms
     except ObjectNotFound:
         last_ms = parse_instant_time(start, config.zone)
-    return now_ms - last_ms > timeout_ms
+    return now_ms - last_ms >= timeout_ms

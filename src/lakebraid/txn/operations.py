@@ -155,6 +155,11 @@ def status(ledger: Ledger, start: str) -> Literal["published", "refused", "open"
     return answer
 
 
+def completion(ledger: Ledger, start: str) -> str:
+    """When the write completed; RolledBack if it never will."""
+    return str(ledger.decide("", lambda now: Already(_completion(now, start))))
+
+
 def find_completion(now: Round, start: str) -> str | None:
     """When the write completed: by the timeline, then by the history; None if neither has it."""
     instant = now.timeline().write(start)

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.format.names import BaseFileName
+from lakebraid.errors import CorruptFile, ObjectNotFound
+from lakebraid.format.names import BaseFileName, State
+from lakebraid.format.plans import parse_compaction_plan
 from lakebraid.format.times import is_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import DataFile, load_commit, load_table
+from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.foreign import adopt_rollback, find_dead
 from lakebraid.txn.heartbeat import HEARTBEATS, is_expired, storage_now_ms
@@ -72,11 +76,28 @@ def sweep(storage: Storage, clock: Clock, config: TableConfig, ledger: Ledger) -
     if ledger.is_shared:
         # Hudi may be executing our plans: its files carry no epoch, and it removes those of failed attempts itself.
         listed = tuple(file for file in listed if file.parsed.request_time not in state.plans)
-    doomed = [file.name for file in listed if _is_orphan(file, state, timeline)]
-    doomed += _unnamed(storage, clock, config, [f for f in listed if f.name not in {*doomed}], timeline, state)
-    storage.delete([*doomed, *(name for name in traces if _is_over(name, state, timeline, is_shared=ledger.is_shared))])
+    doomed = {file.name for file in listed if _is_orphan(file, state, timeline)}
+    doomed |= {*_unnamed(storage, clock, config, [f for f in listed if f.name not in doomed], timeline, state)}
+    doomed -= _planned_inputs(storage, config, timeline)
+    storage.delete(
+        [*sorted(doomed), *(name for name in traces if _is_over(name, state, timeline, is_shared=ledger.is_shared))]
+    )
     ledger.sweep_staged(newest.number)  # their entries are true or void for ever
     return tuple(sorted(doomed))
+
+
+def _planned_inputs(storage: Storage, config: TableConfig, timeline: Timeline) -> set[str]:
+    """The files that pending plans are about to read; a plan without its input could never be executed."""
+    inputs = set()
+    for instant in timeline.pending:
+        if instant.kind in ("compaction", "logcompaction"):
+            name = f"{config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
+            with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or done meanwhile
+                plan = parse_compaction_plan(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
+                for operation in plan.operations:
+                    names = (*operation.delta_file_names, operation.data_file_name)
+                    inputs |= {in_partition(operation.partition_path, n) for n in names if n is not None}
+    return inputs
 
 
 def _is_orphan(file: DataFile, state: LedgerState, timeline: Timeline) -> bool:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The product under attack, for a short while; `python -m simulator --seconds 3600 --processes 2` goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simulator.faults import CALM
+from simulator.report import verdict
+from simulator.scene import run_history
+from simulator.search import enumerate_all, sweep
+from simulator.setting import Setting, drawn
+
+pytestmark = pytest.mark.simulator
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_no_invariant_fails_in_random_histories(block):
+    for seed in range(block * 20, block * 20 + 20):
+        outcome = run_history(drawn(seed))
+        assert outcome.failure is None, verdict(outcome)
+
+
+@pytest.mark.parametrize("kinds", [("kill_before", "kill_after"), ("pause", "late"), ("kill_late", "lost")])
+def test_a_fault_at_any_single_call_breaks_nothing(kinds):
+    actors = (("writer", 1), ("writer", 1), ("compactor", 1), ("rescuer", 3), ("reader", 1))
+    setting = Setting(5, keys=1, actors=actors, switch=0.3, entries_kept=1)
+    outcomes = list(sweep(setting, kinds))
+    failures = [o for o in outcomes if o.failure is not None]
+    assert len(outcomes) > 200
+    assert not failures, verdict(failures[0])
+
+
+def test_two_writers_break_nothing_in_any_schedule_with_one_switch_and_one_kill():
+    world = Setting(1, keys=1, deletes=0.0, aborts=0.0, actors=(("writer", 1), ("writer", 1)), call_ms=1, rates=CALM)
+    outcomes = 0
+    for outcome in enumerate_all(world, switches_max=1, kills_max=0, runs_max=400):
+        outcomes += 1
+        assert outcome.failure is None, verdict(outcome)
+    assert outcomes > 30
+
+
+def test_a_calm_history_publishes_everything():
+    setting = Setting(2, actors=(("writer", 3), ("writer", 3), ("compactor", 2), ("reader", 3)), aborts=0.0, rates=CALM)
+    outcome = run_history(setting)
+    assert outcome.failure is None, verdict(outcome)
+    # The founding, six writes, the healing write; and compactions.
+    assert outcome.published >= 9
+    assert not outcome.marks.get("refused")
+
+
+def test_every_kind_of_trouble_is_reached():
+    marks: set[str] = set()
+    for seed in range(200, 400):
+        marks |= run_history(replace(drawn(seed), timeout_ms=500)).marks.keys()
+        if marks >= REACHED:
+            return
+    assert marks >= REACHED, sorted(REACHED - marks)
+
+
+REACHED = {
+    "rescued", "rollback finished for another", "refused", "refused by a check", "unknown became published",
+    "taken over", "claim lost", "group left out for a delete", "swept", "begin failed", "compacted",
+}  # fmt: skip
