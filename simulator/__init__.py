@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process, one thread, one seed: the product's own code under attack. See docs/explanation/simulator.md."""
+"""One process, one thread, one seed: the product's own code under attack. `python -m simulator --help` shows what it can do."""

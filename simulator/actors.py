@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import CommitRefused, CommitUnknown, LakebraidError, ObjectNotFound, SchemaConflict, StorageError
-from lakebraid.format.commit import CommitMetadata
+from lakebraid.format.commit import CommitMetadata, WriteStat
+from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import load_views
 from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Ledger
@@ -68,7 +70,7 @@ class Writer:
         storage = self._process.storage
         changes = drawn_changes(self._scene, self._process.rng, self._txn)
         try:
-            start = begin(self._ledger, self._txn, beat=lambda s: beat(storage, s) and None)
+            start = begin(self._ledger, self._txn, beat=lambda s: _beat_once(storage, s))
         except StorageError:
             self._scene.mark("begin failed")
             return
@@ -93,7 +95,7 @@ class Writer:
     def write_files(self, start: str, changes: tuple[Change, ...]) -> list[Written] | None:
         setting = self._scene.setting
         work = [
-            lambda storage, group=group, part=part: write_log(storage, start, group, part)
+            partial(write_log, start=start, group=group, changes=part)
             for group, part in by_group(changes, setting.partitions, setting.buckets)
         ]
         if setting.executors:
@@ -142,7 +144,9 @@ class Writer:
             is_gone = roll_back(self._ledger, self._txn, start)
         except StorageError:
             return False
-        self._scene.tell("resolved", start, "refused" if is_gone or start not in self._scene.oracle.published else "published")
+        self._scene.tell(
+            "resolved", start, "refused" if is_gone or start not in self._scene.oracle.published else "published"
+        )
         return True
 
     def _happens(self, probability: float) -> bool:
@@ -173,6 +177,10 @@ class Writer:
             self._scene.mark("abort failed")
 
 
+def _beat_once(storage: Storage, start: str) -> None:
+    beat(storage, start)
+
+
 def drawn_changes(scene: Scene, rng: Random, txn: str) -> tuple[Change, ...]:
     setting = scene.setting
     keys = sorted({f"k{rng.randrange(setting.keys)}" for _ in range(rng.randrange(1, 4))})
@@ -189,14 +197,14 @@ def drawn_changes(scene: Scene, rng: Random, txn: str) -> tuple[Change, ...]:
 
 
 def commit_of(files: list[Written]) -> CommitMetadata:
-    stats: dict[str, tuple] = {}
+    stats: dict[str, tuple[WriteStat, ...]] = {}
     for file in files:
         stats[file.partition] = (*stats.get(file.partition, ()), file.stat())
     return CommitMetadata(write_stats=stats, extra={"schema": SCHEMA}, operation="UPSERT")
 
 
 def run_tasks(
-    scene: Scene, driver: Process, label: str, work: list[Callable]
+    scene: Scene, driver: Process, label: str, work: Sequence[Callable[[Storage], Written]]
 ) -> list[Written] | None:
     """Runs tasks in executors of their own: they go on when the driver dies, fail and are tried again, run twice."""
     results: dict[int, Written] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakebraid import limits
 from lakebraid.errors import CommitRefused, ObjectNotFound, StorageError
-from lakebraid.format.commit import CommitMetadata
+from lakebraid.format.commit import CommitMetadata, WriteStat
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.plans import CompactionOperation, CompactionPlan, parse_compaction_plan
 from lakebraid.model.slicing import FileSlice
@@ -126,7 +126,7 @@ def _epoch(parsed: BaseFileName | LogFileName) -> int:
 
 
 def compaction_of(files: list[Written]) -> CommitMetadata:
-    stats: dict[str, tuple] = {}
+    stats: dict[str, tuple[WriteStat, ...]] = {}
     for file in files:
         stats[file.partition] = (*stats.get(file.partition, ()), file.stat())
     return CommitMetadata(write_stats=stats, compacted=True, extra={"schema": SCHEMA}, operation="COMPACT")

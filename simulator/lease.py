@@ -8,7 +8,6 @@ see `tests/simulator/test_lease.py`. Written here only, naively, to show that th
 
 from __future__ import annotations
 
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC

@@ -80,7 +80,15 @@ _OPERATIONS = "lakebraid.txn.operations"
 _ROLLBACK = "lakebraid.txn.rollback"
 _LOADING = "lakebraid.table.loading"
 _STORMY = Rates(
-    kill_after=0.004, kill_late=0.004, pause=0.015, slow=0.015, late=0.02, lost=0.02, vanished=0.01, again=0.02, split=0.05
+    kill_after=0.004,
+    kill_late=0.004,
+    pause=0.015,
+    slow=0.015,
+    late=0.02,
+    lost=0.02,
+    vanished=0.01,
+    again=0.02,
+    split=0.05,
 )
 _PAUSES = Rates(pause=0.03, slow=0.03)
 _UNANSWERED = Rates(late=0.05, lost=0.03, vanished=0.02)

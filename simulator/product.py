@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent
@@ -17,10 +18,13 @@ from lakebraid.api import transaction
 from lakebraid.api.planning import Source
 from lakebraid.api.transaction import Transaction
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SchemaConflict, StorageError
+from lakebraid.model import timeline
 from lakebraid.services import compaction
+from lakebraid.table import loading, schema
 from lakebraid.tasks.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.heartbeat import Heartbeat
+from lakebraid.txn import ledger, session
+from lakebraid.txn.heartbeat import Heartbeat, beat
 from lakebraid.txn.operations import status
 from lakebraid.txn.session import Writing
 from simulator.oracle import Change
@@ -47,7 +51,7 @@ class SimHeartbeat(Heartbeat):
             self._loop_once()
 
     def _loop_once(self) -> None:
-        transaction.beat(self.storage, self.start)
+        beat(self.storage, self.start)
         if self.check is not None and self._is_lost(self.check):
             if self.on_lost is not None:
                 self.on_lost()
@@ -63,6 +67,22 @@ class SimWriting(Writing):
         if self.scene.world.is_storm and self.clock.random() < self.scene.setting.refusals:
             raise SchemaConflict("Another writer changed the schema first. Nothing was published.")
         return super().schema_text(now, own)
+
+
+def _remembered(module: Any, name: str) -> tuple[Any, str, Any]:
+    return module, name, lru_cache(100_000)(getattr(module, name))
+
+
+_REMEMBERED = (
+    # Pure functions of the product: the simulator asks them the same a hundred times.
+    _remembered(timeline, "parse_timeline_file"),
+    _remembered(ledger, "parse_timeline_file"),
+    _remembered(loading, "parse_data_file"),
+    _remembered(loading, "parse_commit"),
+    _remembered(session, "parse_commit"),
+    _remembered(schema, "parse_avro_schema"),
+    _remembered(session, "parse_avro_schema"),
+)
 
 
 @contextmanager
@@ -87,6 +107,7 @@ def replaced(scene: Scene) -> Iterator[None]:
         return [staged(file) for file in made]
 
     changes = (
+        *_REMEMBERED,
         (transaction, "Heartbeat", SimHeartbeat),
         (compaction, "Heartbeat", SimHeartbeat),
         (compaction, "find_hazards", find_hazards),

@@ -60,7 +60,9 @@ def read_all_seeing(disk: Disk, oracle: Oracle) -> Rows:
             groups[folder, parsed.file_id].append((name, parsed, note))
     versions: list[Version] = []
     for files in groups.values():
-        bases = [(p.request_time, name) for name, p, note in files if isinstance(p, BaseFileName) and _names(note, name)]
+        bases = [
+            (p.request_time, name) for name, p, note in files if isinstance(p, BaseFileName) and _names(note, name)
+        ]
         barrier, base = max(bases, default=("", ""))
         chosen = [n for n, p, note in files if isinstance(p, LogFileName) and note.completion >= barrier]
         for name in (*([base] if base else []), *chosen):
@@ -146,7 +148,9 @@ def _hudi_slices(
     """Slice key to files. Every log joins, pending or not; which of them count is decided afterwards."""
     slices: dict[str, list[HudiFile]] = {start: [] for start in planned}
     for name, parsed in files:
-        if isinstance(parsed, BaseFileName) and (parsed.request_time in completed or parsed.request_time < first_active):
+        if isinstance(parsed, BaseFileName) and (
+            parsed.request_time in completed or parsed.request_time < first_active
+        ):
             slices.setdefault(parsed.request_time, []).append((name, parsed))
     logs = sorted((p.sort_key, n, p) for n, p in files if isinstance(p, LogFileName))
     for _, name, parsed in logs:

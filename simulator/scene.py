@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lakebraid import limits
@@ -104,7 +105,7 @@ class Scene:
             skew, drift = rng.randint(-setting.skew_ms, setting.skew_ms), rng.uniform(-setting.drift, setting.drift)
             process = Process(world, name, skew, drift)
             body = players[kind]
-            world.spawn(process, name, lambda p=process, r=rounds, b=body: b(self, p, r))
+            world.spawn(process, name, partial(body, self, process, rounds))
         world.run()
 
     def _heal(self) -> None:

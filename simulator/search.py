@@ -43,7 +43,9 @@ class Tally:
         self.seconds += other.seconds
 
 
-def walk(seeds: Iterator[int], seconds: float, failures_max: int = 1, bend: Callable[[Setting], Setting] | None = None) -> Tally:
+def walk(
+    seeds: Iterator[int], seconds: float, failures_max: int = 1, bend: Callable[[Setting], Setting] | None = None
+) -> Tally:
     """Histories of these seeds until the time is over or so many have failed."""
     tally, began = Tally(), time.process_time()
     deadline = time.monotonic() + seconds

@@ -27,7 +27,13 @@ class Setting:
     aborts: float = 0.1
     refusals: float = 0.0
     """How often the checks of a round refuse a write."""
-    actors: tuple[tuple[str, int], ...] = (("writer", 2), ("writer", 2), ("compactor", 2), ("rescuer", 4), ("reader", 3))
+    actors: tuple[tuple[str, int], ...] = (
+        ("writer", 2),
+        ("writer", 2),
+        ("compactor", 2),
+        ("rescuer", 4),
+        ("reader", 3),
+    )
     """Kind, and how many rounds it goes; named after their kind and place."""
     timeout_ms: int = 2000
     """Of heartbeats (and of the lease, in the protocol that has one)."""

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
 import pyarrow as pa
 
 from lakebraid.errors import ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.storage import names as storage_names
 from lakebraid.storage.bounds import check_range, check_size
-from lakebraid.storage.names import check_name, folder_name
 from lakebraid.storage.protocol import FolderListing, ObjectInfo
 from simulator.violation import Killed
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from simulator.world import Process, World
 
 URL = "memory://sim"
+check_name = lru_cache(100_000)(storage_names.check_name)
+folder_name = lru_cache(10_000)(storage_names.folder_name)
+Infos: TypeAlias = list[ObjectInfo]
+Names: TypeAlias = list[str]
 
 
 class Disk:
@@ -28,6 +34,7 @@ class Disk:
     def __init__(self, now: Callable[[], float], observe: Callable[[str, str, bytes], None]) -> None:
         self.objects: dict[str, tuple[bytes, int]] = {}
         self.names: list[str] = []
+        self._infos: dict[str, ObjectInfo] = {}
         self.full_until = 0.0
         self._now, self._observe = now, observe
 
@@ -37,16 +44,12 @@ class Disk:
         except KeyError:
             raise ObjectNotFound(f"{URL}/{name} does not exist. Nothing was changed.", name=name) from None
 
-    def scan(self, head: str, after: str = "") -> list[ObjectInfo]:
-        first = max(bisect_left(self.names, head), bisect_right(self.names, after))
-        found = []
-        for at in range(first, len(self.names)):
-            name = self.names[at]
-            if not name.startswith(head):
-                break
-            data, modified_ms = self.objects[name]
-            found.append(ObjectInfo(name, len(data), modified_ms))
-        return found
+    def scan(self, head: str, after: str = "") -> Infos:
+        names = self.names
+        first = max(bisect_left(names, head), bisect_right(names, after))
+        # '0' follows '/': everything in the folder is below this text.
+        last = bisect_left(names, f"{head[:-1]}0") if head else len(names)
+        return [self._infos[name] for name in names[first:last]]
 
     def create(self, name: str, data: bytes) -> None:
         if name in self.objects:
@@ -77,7 +80,9 @@ class Disk:
     def _put(self, what: str, name: str, data: bytes) -> None:
         if name not in self.objects:
             insort(self.names, name)
-        self.objects[name] = (data, int(self._now()))
+        now_ms = int(self._now())
+        self.objects[name] = (data, now_ms)
+        self._infos[name] = ObjectInfo(name, len(data), now_ms)
         self._observe(what, name, data)
 
     def _check_space(self) -> None:
@@ -119,7 +124,8 @@ class SimStorage:
 
     def list_folder(self, folder: str = "") -> FolderListing:
         head = _head(folder)
-        objects, folders = [], []
+        objects: Infos = []
+        folders: Names = []
         for info in self._listing("list_folder", folder, lambda: self._disk.scan(head)):
             child, slash, _ = info.name[len(head) :].partition("/")
             if not slash:
@@ -142,10 +148,11 @@ class SimStorage:
 
     def delete(self, names: Iterable[str]) -> None:
         for name in list(names):  # one request each: a deletion of many can stop anywhere
-            self._changing("delete", name, lambda name=name: self._disk.delete(name))
+            self._changing("delete", name, partial(self._disk.delete, name))
 
     def native_path(self, name: str) -> str | None:
         check_name(name)
+        return None
 
     def _reading(self, op: str, name: str) -> tuple[str, int]:
         fault = self._world.point(op, name) or ("", 0)
@@ -157,7 +164,7 @@ class SimStorage:
                 raise StorageError(f"{op} {name} was refused. Nothing was changed. Try again.")
         return fault
 
-    def _listing(self, op: str, name: str, scan: Callable[[], list[ObjectInfo]]) -> list[ObjectInfo]:
+    def _listing(self, op: str, name: str, scan: Callable[[], Infos]) -> Infos:
         kind, salt = self._reading(op, name)
         if kind != "split":
             return scan()
@@ -221,10 +228,8 @@ def _part(infos: list[ObjectInfo], salt: int) -> Callable[[str], bool]:
 
 
 def _quietly(effect: Callable[[], None]) -> None:
-    try:
+    with contextlib.suppress(StorageError):
         effect()
-    except StorageError:
-        pass
 
 
 def _unknown(op: str, name: str) -> OutcomeUnknown:

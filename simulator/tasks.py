@@ -110,9 +110,7 @@ def merge(versions: Iterable[Version], *, by_event: bool) -> dict[str, Version]:
     for new in sorted(versions, key=lambda v: v.start):
         old = winners.get(new.key)
         is_plain_delete = new.value is None and (new.order is None or not by_event)
-        if is_plain_delete or old is None or not by_event or old.order is None:
-            winners[new.key] = new
-        elif (new.order or 0) >= old.order:
+        if is_plain_delete or old is None or not by_event or old.order is None or (new.order or 0) >= old.order:
             winners[new.key] = new
     return winners
 

@@ -12,5 +12,5 @@ class Violation(BaseException):
         self.invariant, self.text = invariant, text
 
 
-class Killed(BaseException):  # noqa: N818
+class Killed(BaseException):
     """The process is dead: thrown through its code, which finds every further call refused."""

@@ -39,7 +39,7 @@ class Process:
         self.threads: list[Thread] = []
 
 
-class Thread(greenlet):
+class Thread(greenlet):  # type: ignore[misc]  # greenlet ships no types
     """One line of execution in a process."""
 
     def __init__(self, process: Process, label: str, body: Callable[[], None], index: int) -> None:
@@ -176,7 +176,7 @@ class World:
             if last is not None and chosen is not by_default(last, self._ready):
                 self.tape.append((last.label, last.calls, "to", chosen.label))
         self._last = chosen
-        return chosen
+        return self._last
 
     def _wake_up(self) -> None:
         while self._sleepers:
@@ -202,7 +202,7 @@ class World:
 
     def point(self, op: str, name: str) -> Fault | None:
         """A scheduling point before a call. What is to go wrong with the call itself is handed back."""
-        thread: Thread = getcurrent()  # type: ignore[assignment]
+        thread: Thread = getcurrent()
         process = thread.process
         if process.is_dead or self.failure is not None:
             raise Killed
@@ -221,7 +221,7 @@ class World:
 
     def sleep(self, duration_ms: float) -> None:
         fault = None
-        thread: Thread = getcurrent()  # type: ignore[assignment]
+        thread: Thread = getcurrent()
         if thread.process.is_dead or self.failure is not None:
             raise Killed
         thread.calls += 1

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One invariant, one file. A checker has any of these hooks; the first violation ends the history.
 
-    publishing(note)           a completed file has just appeared, and is not yet counted
-    published(note)            it counts now
-    sentenced(rollback, start) a rollback of `start` was requested
-    withdrawn(start, completion, action, state), appeared(start, action, state)   a timeline file went or came
-    effect(what, name)         a data file was created or deleted
-    answered(answer)           a reader gave an answer
-    resolved(start, outcome)   a writer was told how its write ended
-    healed(scene)              everything has ended
+publishing(note)           a completed file has just appeared, and is not yet counted
+published(note)            it counts now
+sentenced(rollback, start) a rollback of `start` was requested
+withdrawn(start, completion, action, state), appeared(start, action, state)   a timeline file went or came
+effect(what, name)         a data file was created or deleted
+answered(answer)           a reader gave an answer
+resolved(start, outcome)   a writer was told how its write ended
+healed(scene)              everything has ended
 """
 
 from __future__ import annotations

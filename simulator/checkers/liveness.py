@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""16. Healing ends within its bound, and nothing is pending afterwards. (The bound itself is the world's.)"""
+"""16. Healing ends within its bound, which is the world's, and nothing is pending afterwards."""
 
 from __future__ import annotations
 

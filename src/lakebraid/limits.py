@@ -302,3 +302,6 @@ UNLOCK_ATTEMPTS_MAX: Final = 5
 
 MARKERS_FILE_BYTES_MAX: Final = 256 * MIB
 """One MARKERS file of Hudi's timeline server: a line of about 150 bytes for each data file of a write."""
+
+PARTIAL_ATTEMPTS_MAX: Final = 30
+"""How often a partial update is done again because others opened rows for its new keys; each time fewer are new."""

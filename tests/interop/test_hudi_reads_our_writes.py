@@ -13,12 +13,15 @@ import pytest
 from hudi import HudiTableBuilder
 
 import lakebraid as lb
+from tests.interop import our_tables_merging, our_tables_types, our_tables_writers
 from tests.interop.expected import Row, key_of, name_of
 from tests.interop.our_tables import DEFINITIONS, Written
 from tests.interop.referee import Referee
 from tests.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
+
+REGISTERED = (our_tables_merging, our_tables_types, our_tables_writers)
 
 # Read in every way that Hudi has; of the others only the snapshot is compared, which takes a tenth of the time. Partial
 # updates must stay out: asked for a range that has nothing else of a row, Hudi takes them for whole rows and breaks down.

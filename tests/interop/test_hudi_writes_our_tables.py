@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import lakebraid as lb
-from tests.interop.our_tables import COMPOSITE, ROW, composite, keys, plan, rows, run_plan
+from tests.interop.our_tables import ROW, keys, plan, rows, run_plan
+from tests.interop.our_tables_types import COMPOSITE, composite
 from tests.interop.referee import Referee
 from tests.interop.shared_table import LOCK, SharedTable
 

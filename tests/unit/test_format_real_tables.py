@@ -34,7 +34,7 @@ from lakebraid.format.properties import (
 )
 from tests.reference import Reference, names, unpack
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 @pytest.fixture(params=names())

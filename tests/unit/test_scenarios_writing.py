@@ -20,7 +20,7 @@ from lakebraid.tasks.write_task import write_rows
 from tests.scene import Call, Scene, Write, answer, files, once, row
 from tests.table_builder import TIMELINE, put_history
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 MODES = pytest.mark.parametrize("by_event", [True, False], ids=["event time", "commit time"])
 
@@ -57,9 +57,10 @@ def test_f1_a_bulk_load_that_commits_after_a_first_log_of_the_same_bucket_hides_
     load = scene.begin(row("a", "loaded"), row("b", "loaded"), kind="bulk_insert")
     late = scene.begin(row("c", "begun before the load was done"))
     scene.write(row("a", "of W2", ts=2))
+    scene.compact()  # whatever it does: base files of the load must not come to lie behind its own
     scene.commit(load)
     scene.commit(late)
-    assert scene.check()[1:] == [
+    assert scene.check()[-2:] == [
         {"a": "of W2", "b": "loaded"},
         {"a": "of W2", "b": "loaded", "c": "begun before the load was done"},
     ]
@@ -254,13 +255,16 @@ def overlapping(scene: Scene, after: Any) -> None:
         after(len(steps))
         return result
 
-    do(lambda: scene.write(row("a", "a0", 5), row("b", "b0", 5), row("c", "c0", 5), row("d", "d0", 5)))
-    slow = do(lambda: scene.begin(row("a", "slow", 5), row("b", "slow", 7), row("e", "slow", 1)))
+    do(lambda: scene.write(*(row(key, f"{key}0", 5) for key in "abcdfgh")))
+    late = [row("a", "slow", 5), row("b", "slow", 7), row("e", "slow", 1)]
+    slow = do(lambda: scene.begin(*late, row("f", "slow", 7), row("g", "slow", 5), row("h", "slow", 5, w=7)))
     do(lambda: scene.write(row("a", "tie", 5), row("b", "older event", 4)))
-    gone = do(lambda: scene.begin({"id": "c", "ts": 6}, {"id": "d", "ts": 4}, kind="delete"))
+    doomed = [{"id": "c", "ts": 6}, {"id": "d", "ts": 4}, {"id": "f", "ts": 6}, {"id": "g", "ts": 6}]
+    gone = do(lambda: scene.begin(*doomed, kind="delete"))
     do(lambda: scene.write(row("c", "beside the delete", 6), row("d", "beside the delete", 3)))
     do(lambda: scene.commit(gone))
-    do(lambda: scene.write({"id": "a", "ts": 5, "v": "part"}, columns=("id", "ts", "v")))
+    part = [{"id": "a", "ts": 5, "v": "part"}, {"id": "h", "ts": 5, "v": "part"}]
+    do(lambda: scene.write(*part, columns=("id", "ts", "v")))
     do(lambda: scene.write(row("c", "later, older event", 5)))
     do(lambda: scene.commit(slow))
     do(lambda: scene.write({"id": "a", "ts": 9}, kind="delete"))
@@ -283,7 +287,8 @@ def test_f11_a_compaction_after_any_step_of_overlapping_writers_changes_no_answe
     overlapping(scene, after)
     scene.check()
     scene.compact()
-    expected = {"a": "back", "b": "slow", "c": "beside the delete", "d": "d0", "e": "e"}
+    expected = {"a": "back", "b": "slow", "c": "beside the delete", "d": "d0", "e": "e", "f": "slow", "h": "part"}
     if not by_event:
-        expected = {"a": "back", "b": "older event", "c": "later, older event", "d": "beside the delete", "e": "e"}
+        later = {"c": "later, older event", "d": "beside the delete"}
+        expected = {"a": "back", "b": "older event", **later, "e": "e", "h": "part"}
     assert scene.check()[-1] == expected

@@ -39,6 +39,13 @@ def arrow_pieces(data: Any, table: pa.Schema | None = None) -> Iterator[pa.Table
         yield from _sliced(_as_table(data, table))
 
 
+def repeatable(data: Any) -> Any:
+    """The same rows, but so that they can be taken more than once: readers and iterators are read to their end."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    return list(data) if isinstance(data, Iterator) else data
+
+
 def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
     kind = type(data)
     try:

@@ -15,12 +15,12 @@ import pyarrow as pa
 from lakebraid import limits
 from lakebraid.api.changes import Changes
 from lakebraid.api.deleting import with_ordering
-from lakebraid.api.inputs import arrow_schema
+from lakebraid.api.inputs import arrow_schema, repeatable
 from lakebraid.api.planning import Mode, Source, Where
 from lakebraid.api.snapshot import Snapshot
 from lakebraid.api.transaction import Operation, Transaction, WriteResult
 from lakebraid.clock import Clock, SystemClock
-from lakebraid.errors import InvalidArgument, SnapshotExpired
+from lakebraid.errors import InvalidArgument, SnapshotExpired, WriteConflict
 from lakebraid.format.times import parse_user_time
 from lakebraid.model.config import MergeMode, TableConfig
 from lakebraid.model.creation import check_agrees, plan_table
@@ -224,15 +224,26 @@ class Table:
     ) -> Transaction:
         """A write in steps: `txn.write(rows)` any number of times, then `txn.commit()` or `txn.abort()`.
 
-        `columns` makes it a partial update: columns that are not named stay as they are.
+        `columns` makes it a partial update: columns that are not named stay as they are. Its commit may raise
+        WriteConflict, if another writer brought a row for a key that was new; then begin and write again.
         """
         return Transaction(self._writing, self._source, operation, columns=columns, block_format=block_format)
 
     def upsert(self, rows: Rows, *, columns: Sequence[str] | None = None, block_format: str = "parquet") -> WriteResult:
         """Inserts rows, or changes those whose key is there; with `columns`, only these columns of them.
 
-        Never waits for other writers, and is never refused because another one touched the same keys.
+        Never waits for other writers, and is never refused because another one touched the same keys. A key that has no
+        row yet gets one, with NULL in the columns that are not named; if two partial updates open a row for the same
+        key at once, the second is done again by itself, so its rows may be read twice.
         """
+        if columns is None:
+            return self._write("upsert", rows, columns, block_format)
+        rows = repeatable(rows)
+        for attempt in range(limits.PARTIAL_ATTEMPTS_MAX - 1):
+            try:
+                return self._write("upsert", rows, columns, block_format)
+            except (WriteConflict, SnapshotExpired):  # the latter: a clean removed what the keys were read from
+                pause(self._clock, attempt)
         return self._write("upsert", rows, columns, block_format)
 
     def insert(self, rows: Rows, *, block_format: str = "parquet") -> WriteResult:

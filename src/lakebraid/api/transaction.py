@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from lakebraid import limits
 from lakebraid.api.inputs import arrow_pieces, is_spark
+from lakebraid.api.looking import look
 from lakebraid.api.planning import Source
 from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.model.schema_text import table_schema_text
+from lakebraid.table.view import load_view
+from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan, write_rows
 from lakebraid.txn import operations
 from lakebraid.txn.heartbeat import Heartbeat, beat, intervals_ms
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.new_keys import Looked
 from lakebraid.txn.rollback import forget, roll_back
 from lakebraid.txn.session import TableSchema, Writing
 from lakebraid.txn.stats import write_stats
@@ -68,6 +72,7 @@ class Transaction:
         self._task = _FIRST_TASK
         self._end: str | None = None
         self._is_lost = self._has_failed = False
+        self._looked: tuple[KnownKeys, Looked] | None = None
         with self._timed("begin"):
             config, properties = writing.settings()
             self._ledger = writing.ledger(config)
@@ -105,7 +110,8 @@ class Transaction:
     def commit(self) -> WriteResult:
         """Publishes the write: from now on everybody sees all of it.
 
-        RolledBack: certainly nothing is visible. CommitUnknown: ask `table.status(txn.instant)`.
+        RolledBack: certainly nothing is visible. CommitUnknown: ask `table.status(txn.instant)`. WriteConflict, also
+        certain: a partial update brings a key that was new when it looked, and another writer was faster.
         """
         self._check_usable("commit")
         with self._timed("commit"):
@@ -215,8 +221,16 @@ class Transaction:
             # The first rows of a table without schema state it; whether others were faster is seen at the commit.
             self._schema = TableSchema(incoming, table_schema_text(incoming, self._ledger.config.name), None)
         plan = self._plan_of(self._schema)
+        if plan.columns is not None and not {*plan.schema.names} <= {*plan.columns}:
+            return replace(plan, known=self._known_keys())
         # A second base file of a group would hide the first: only the first rows become base files.
         return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
+
+    def _known_keys(self) -> KnownKeys:
+        """The keys as they were when a partial update looked first; what changed since is held against it at the end."""
+        if self._looked is None:
+            self._looked = look(load_view(self._writing.storage, self._ledger.config, self._clock), self._source)
+        return self._looked[0]
 
     def _next_task(self) -> int:
         task = self._task
@@ -228,6 +242,8 @@ class Transaction:
     def _publish(self) -> str:
         def metadata(now: Round) -> CommitMetadata:
             extra = {} if self._schema is None else {"schema": self._writing.schema_text(now, self._schema)}
+            if self._looked is not None:
+                self._looked[1].check(now, self.instant, self._files)
             stats = write_stats(self._files, self.instant)
             return CommitMetadata(write_stats=stats, extra=extra, operation=self._operation.upper())
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 
 from lakebraid.format.avro_types import format_avro_schema
 from lakebraid.model.evolution import with_meta, without_meta
+
+_SKELETON: Final = '{"doc":"lakebraid: these rows open keys for the partial rows after them",'
 
 
 @lru_cache(maxsize=64)  # a small commit costs less than making the text of a wide table anew
@@ -22,6 +25,17 @@ def table_schema_text(schema: pa.Schema, table: str) -> str:
 def row_schema_text(schema: pa.Schema, table: str) -> str:
     """What the header of a log block says: Hudi's five columns, then those of `schema`."""
     return _text(with_meta(schema), table)
+
+
+@lru_cache(maxsize=64)
+def skeleton_schema_text(schema: pa.Schema, table: str) -> str:
+    """The same for a block of skeleton rows; it says so in its `doc`, which other readers pass over."""
+    return _SKELETON + row_schema_text(schema, table).removeprefix("{")
+
+
+def states_skeletons(text: str | None) -> bool:
+    """Whether a block with this schema text holds skeleton rows: see `tasks.known_keys`."""
+    return text is not None and text.startswith(_SKELETON)
 
 
 def _text(schema: pa.Schema, table: str) -> str:

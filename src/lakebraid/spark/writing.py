@@ -179,7 +179,7 @@ def _written_here(storage: Storage, plan: WritePlan, done: Iterable[Report], fir
 
 def _runs(done: Sequence[Report], plan: WritePlan) -> list[list[Report]]:
     """Partitions that were handed back, those together that may be written as one without changing who wins."""
-    if plan:
+    if plan.config.merge_mode is MergeMode.EVENT_TIME:
         handed = [report for report in done if report.rows is not None]
         return [handed] if handed else []
     return [list(run) for was_handed, run in groupby(done, lambda report: report.rows is not None) if was_handed]

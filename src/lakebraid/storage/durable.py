@@ -24,8 +24,9 @@ def write_temporary(folder: str, token: str, data: bytes) -> str:
     descriptor = _open_new(path)
     try:
         try:
-            _write_all(descriptor, data)
-            os.fsync(descriptor)
+            if data:
+                _write_all(descriptor, data)
+                os.fsync(descriptor)  # of an empty file there is only the name, which its folder keeps
         finally:
             os.close(descriptor)
     except BaseException:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -46,9 +46,26 @@ class BlockRules:
     """Whether the rows are known to be few and short: then nothing is measured, and speed counts more than size."""
 
 
-def format_log_file(rules: BlockRules, rows: pa.Table, deletes: Deletes | None) -> bytes:
-    """A log file of these rows, which have Hudi's five columns, and these deletes; at least one must be there."""
-    blocks = list(row_blocks(rules, rows))
+@dataclass(frozen=True, slots=True)
+class Skeletons:
+    """Whole rows that stand before the partial rows of the same keys: see `tasks.known_keys`."""
+
+    rows: pa.Table
+    schema_text: str
+
+    def rules(self, partial: BlockRules) -> BlockRules:
+        return replace(partial, schema_text=self.schema_text, is_partial=False)
+
+
+def format_log_file(
+    rules: BlockRules, rows: pa.Table, deletes: Deletes | None, skeletons: Skeletons | None = None
+) -> bytes:
+    """A log file of these rows, which have Hudi's five columns, and these deletes; at least one must be there.
+
+    `skeletons` go before the rows of a partial update.
+    """
+    blocks = [] if skeletons is None else list(row_blocks(skeletons.rules(rules), skeletons.rows))
+    blocks += row_blocks(rules, rows)
     if deletes is not None and len(deletes):
         blocks.append(delete_block(rules.start, rules.schema_text, deletes))
     if not blocks:

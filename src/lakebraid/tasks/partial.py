@@ -6,6 +6,9 @@ later) is above; its columns win, and columns it does not bring come from the on
 lets nothing through. Then the result meets the base row by the same rule. This is Hudi's order of folding, logs
 first. No values move while folding: for each key and column the fold keeps the row that supplies the value.
 
+By commit time a partial update that comes upon a delete opens the row anew: its other columns are NULL, whatever the
+base file still holds of the deleted row (docs/decisions/0009-partial-updates.md).
+
 Writes that began before a base row's and finished after the compaction are the exception: they are merged with the
 base row before the other logs come, as if the compaction had met them. Else a later partial update, folded with them
 first, would carry their columns over newer ones of the base.
@@ -20,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebraid.model.config import PartialMode
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, ranks
 from lakebraid.tasks.versions import Buried, Versions, counts, outranks, request_times, row_keys, take
@@ -40,7 +44,7 @@ def merge_partial(
     base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool, buried: Buried | None = None
 ) -> Iterator[pa.Table]:
     """As `merge.merge`, for slices in which some versions are partial."""
-    fold = _fold(versions)
+    fold = _fold(versions, rules)
     keys = fold.keys
     begins = _begins(fold, versions)
     unmatched = np.ones(len(keys), np.bool_)
@@ -95,7 +99,7 @@ def _merge_late_first(
     is_own = until[codes] >= 0
     is_late = is_own & (versions.request_times < until[codes])
     late = take(versions, np.flatnonzero(is_late))
-    fold = _fold(late)
+    fold = _fold(late, rules)
     at = np.asarray(pc.index_in(row_keys(base, rules), value_set=fold.keys)).astype(np.int64)
     above = outranks(late, fold.top[at], base, np.arange(base.num_rows), rules, late=True)
     below = _over_base(base, at, fold, late, rules, above)
@@ -109,12 +113,13 @@ def _merge_late_first(
         yield below
 
 
-def _fold(versions: Versions) -> _Fold:
+def _fold(versions: Versions, rules: MergeRules) -> _Fold:
     """Folds all keys at once: one round for the first version of each key, one for the second, and so on."""
     encoded = versions.keys.dictionary_encode()
     codes, count = np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
     rank = _single_rank(versions.order)
     present = versions.present or {}
+    opens_anew = not rules.order_columns and rules.partial_mode is PartialMode.NONE
     top = np.full(count, -1, np.int64)
     suppliers = {name: np.full(count, -1, np.int64) for name in present}
     for rows in _rounds(codes):
@@ -125,7 +130,7 @@ def _fold(versions: Versions) -> _Fold:
         above = fresh | (rank[rows] >= rank[below])
         dead_below = fresh | versions.deleted[below]
         dead = versions.deleted[rows]
-        opens = (below >= 0) & versions.deleted[below] if not versions.ordering else np.zeros(len(rows), np.bool_)
+        opens = (below >= 0) & versions.deleted[below] if opens_anew else np.zeros(len(rows), np.bool_)
         for name, supplier in suppliers.items():
             old = supplier[at]
             new = np.where((present[name][rows] | opens) & ~dead, rows, -1)

@@ -23,6 +23,8 @@ class StagedFile:
     is_base: bool
     min_key: str | None = None
     max_key: str | None = None
+    new_keys: int = 0
+    """Rows of a partial update whose keys had no row when its writer looked."""
 
     @property
     def path(self) -> str:
@@ -41,6 +43,7 @@ STAGED_SCHEMA: Final = pa.schema(
         ("is_base", pa.bool_()),
         ("min_key", pa.string()),
         ("max_key", pa.string()),
+        ("new_keys", pa.int64()),
     ]
 )
 """Staged files as rows: this is how Spark tasks hand them back."""

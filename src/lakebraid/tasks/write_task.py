@@ -26,7 +26,8 @@ from lakebraid.model.schema_text import row_schema_text
 from lakebraid.storage.names import check_names
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
-from lakebraid.tasks.log_file import BlockRules, Deletes, format_log_file
+from lakebraid.tasks.known_keys import KnownKeys, skeletons
+from lakebraid.tasks.log_file import BlockRules, Deletes, Skeletons, format_log_file
 from lakebraid.tasks.placing import place_file, place_partition
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.versions import marked_deleted
@@ -57,6 +58,8 @@ class WritePlan:
     """
     file_ids: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """The file ids of (partition, bucket) where they are not the fixed ones."""
+    known: KnownKeys | None = None
+    """For a partial update: the keys that have a row already; None if all columns are written."""
 
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
@@ -87,11 +90,12 @@ def write_rows(storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatc
     batch = _batch(plan, ready, task)
     partitions = dict.fromkeys(group.partition for group in batch.groups)
     check_names(filter(None, partitions))
+    openings = _openings(storage, plan, batch)
     for partition in partitions:
         place_partition(storage, plan.start, partition)
     staged: list[StagedFile] = []
-    for group in batch.groups:
-        for file, data in _files(plan, batch, group, task):
+    for group, opening in zip(batch.groups, openings, strict=True):
+        for file, data in _files(plan, batch, group, opening, task):
             place_file(storage, plan.start, file.partition, file.name, data)
             staged.append(file)
     return staged
@@ -177,7 +181,22 @@ def _fates(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> _Fates | None:
     return _Fates(dead, dead & ~zero)
 
 
-def _files(plan: WritePlan, batch: _Batch, group: Group, task: int) -> Iterator[tuple[StagedFile, bytes]]:
+def _openings(storage: Storage, plan: WritePlan, batch: _Batch) -> list[Skeletons | None]:
+    """For each group of a partial update, whole rows of the keys that have none."""
+    if plan.known is None:
+        return [None] * len(batch.groups)
+    found = []
+    for group in batch.groups:
+        rows, fates = _rows(plan, batch, group), _of_group(batch.fates, group)
+        rows = rows if fates is None else rows.filter(pa.array(~fates.listed))
+        are_new = plan.known.are_new(storage, group.partition, plan.file_id(group.partition, group.bucket), rows)
+        found.append(skeletons(rows, are_new, plan.schema, plan.config.name))
+    return found
+
+
+def _files(
+    plan: WritePlan, batch: _Batch, group: Group, opening: Skeletons | None, task: int
+) -> Iterator[tuple[StagedFile, bytes]]:
     """The files of one group: a log file, or a base file and a log file of what it cannot hold."""
     rows, fates = _rows(plan, batch, group), _of_group(batch.fates, group)
     if plan.into_base:
@@ -189,7 +208,7 @@ def _files(plan: WritePlan, batch: _Batch, group: Group, task: int) -> Iterator[
         rows = rows.filter(pa.array(~fates.listed))
     deletes = None if fates is None else _deletes(batch, group, fates.listed)
     if rows.num_rows or deletes is not None:
-        yield _log_file(plan, batch, group, rows, deletes, task)
+        yield _log_file(plan, batch, group, rows, deletes, opening, task)
 
 
 def _of_group(fates: _Fates | None, group: Group) -> _Fates | None:
@@ -207,13 +226,23 @@ def _base_file(plan: WritePlan, group: Group, rows: pa.Table, task: int) -> tupl
 
 
 def _log_file(
-    plan: WritePlan, batch: _Batch, group: Group, rows: pa.Table, deletes: Deletes | None, task: int
+    plan: WritePlan,
+    batch: _Batch,
+    group: Group,
+    rows: pa.Table,
+    deletes: Deletes | None,
+    opening: Skeletons | None,
+    task: int,
 ) -> tuple[StagedFile, bytes]:
     file_id = plan.file_id(group.partition, group.bucket)
     name = LogFileName(file_id, plan.start, 1, f"{task}-0-0", "").format()
-    data = format_log_file(batch.blocks, rows, deletes)
+    data = format_log_file(batch.blocks, rows, deletes, opening)
     count = 0 if deletes is None else len(deletes)
-    return StagedFile(group.partition, file_id, name, len(data), rows.num_rows, count, False), data
+    new_keys = 0 if opening is None else opening.rows.num_rows
+    staged = StagedFile(
+        group.partition, file_id, name, len(data), rows.num_rows, count, is_base=False, new_keys=new_keys
+    )
+    return staged, data
 
 
 def _rows(plan: WritePlan, batch: _Batch, group: Group) -> pa.Table:

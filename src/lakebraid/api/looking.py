@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys of a table at one moment, for partial updates that must know which of theirs are new."""
+
+from __future__ import annotations
+
+from lakebraid.api.planning import Source, read_plan, slice_task
+from lakebraid.table.view import View
+from lakebraid.tasks.known_keys import KnownKeys
+from lakebraid.txn.new_keys import Looked
+
+
+def look(view: View, source: Source) -> tuple[KnownKeys, Looked]:
+    """Where tasks find the keys of this view, and what the publication will be held against."""
+    plan = read_plan(view, source)
+    plan = plan.of_columns(plan.rules.key_columns)
+    visible = view.timeline.visibility()
+    slices = {(s.group.partition, s.group.file_id): slice_task(s, view.config, visible) for s in view.slices()}
+    return KnownKeys(plan, slices), Looked(view.completion_time, view.timeline.first_active_write)
