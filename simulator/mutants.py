@@ -93,6 +93,7 @@ _STORMY = Rates(
 _PAUSES = Rates(pause=0.03, slow=0.03)
 _UNANSWERED = Rates(late=0.05, lost=0.03, vanished=0.02)
 _TRIM = {"entries_kept": 1, "staged_held": 0}
+_SMALL = {"whole": False, "executors": False, "refusals": 0.0, "switch": 0.6, "depth": 0, "call_ms": 5}
 
 MUTANTS = (
     Mutant(
@@ -114,6 +115,7 @@ MUTANTS = (
             **_TRIM, "rates": Rates(pause=0.05, slow=0.08, late=0.06, kill_late=0.02), "timeout_ms": 300, "call_ms": 20,
             "actors": (*((("writer", 4),) * 5), ("rescuer", 6)), "executors": False, "keys": 1,
         },
+        is_rare=True,
     ),
     Mutant(
         "staged objects belong to no slot", "H4", _LEDGER, "Ledger._staged_object",
@@ -136,19 +138,26 @@ MUTANTS = (
         "for attempt in range(limits.STORE_RETRIES_MAX):\n        name = staged_name(number, self.clock.token())",
         "name = staged_name(number, self.clock.token())\n    for attempt in range(limits.STORE_RETRIES_MAX):",
         ("3", "6", "9", "11", "16", "1"),
-        {"rates": Rates(late=0.08, again=0.08, kill_late=0.01), "timeout_ms": 500, "staged_held": 0, "aborts": 0.4},
+        {
+            **_SMALL, "rates": Rates(late=0.08, again=0.08, kill_late=0.01), "timeout_ms": 500, "staged_held": 0, "aborts": 0.5,
+            "actors": (("writer", 3), ("writer", 3), ("writer", 3), ("rescuer", 4)),
+        },
         (("except (OutcomeUnknown, ObjectExists):", "except ObjectExists:\n            return name\n        except OutcomeUnknown:"),),
     ),
     Mutant(
         "a reader takes completions of its second listing", "H9", _LOADING, "_settled",
         "for i in (*first.completed, *old)", "for i in (*both.completed, *old)",
-        ("13", "1", "2", "14"), {"rates": Rates(split=0.3), "switch": 0.6, "depth": 0},
+        ("13", "1", "2", "14"), {
+            **_SMALL, "rates": Rates(split=0.5),
+            "actors": (("writer", 3), ("writer", 3), ("mirror", 5), ("mirror", 5), ("reader", 3)),
+        },
     ),
     Mutant(
         "files are listed before the timeline", "H6", _LOADING, "load_table",
         "before = _timeline_files(storage, config)\n        files, partitions = _list_files(storage)",
         "files, partitions = _list_files(storage)\n        before = _timeline_files(storage, config)",
-        ("1", "2", "13", "5", "14", "no crash"), {"switch": 0.6, "depth": 0},
+        ("1", "2", "13", "5", "14", "no crash"),
+        {**_SMALL, "actors": (("writer", 3), ("writer", 3), ("compactor", 2), ("reader", 5), ("reader", 5))},
     ),
     Mutant(
         "a refusal is told before the write is rolled back", "H12", "simulator.actors", "Writer._give_up",
@@ -156,13 +165,17 @@ MUTANTS = (
         ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False},
     ),
     Mutant(
+        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.api.transaction", "Transaction._publish",
+        "if roll_back(self._ledger, self._txn, self.instant):", "if True:",
+        ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
+    ),
+    Mutant(
         "of two base files of one compaction any is taken", "H13", "lakebraid.table.view", "_named",
-        "named = [t for t in twins if t.name in {*metadata.file_paths}]",
-        "named = [t for t in twins if t.name not in {*metadata.file_paths}]",
+        "named = [t for t in twins if t.name in paths]", "named = [t for t in twins if t.name not in paths]",
         ("1", "2", "3", "5", "no crash", "14", "13"),
         {
             "rates": Rates(late=0.04, kill_late=0.02, pause=0.03), "timeout_ms": 300, "executors": False,
-            "actors": (("writer", 3), ("compactor", 3), ("compactor", 3), ("compactor", 3), ("reader", 4)),
+            "actors": (("writer", 3), ("compactor", 3), ("compactor", 3), ("compactor", 3), ("reader", 6), ("rescuer", 9)),
         },
     ),
     Mutant(
