@@ -131,7 +131,12 @@ def _exhaustive() -> int:
 def _mutants(options: argparse.Namespace) -> int:
     missed = 0
     for mutant in MUTANTS:
-        found, histories, seconds = hunt(mutant, options.seconds or 60, options.seed)
+        try:
+            found, histories, seconds = hunt(mutant, options.seconds or 60, options.seed or mutant.first_seed)
+        except LookupError as error:
+            print(f"cannot be planted any more: {error}")
+            missed += 1
+            continue
         by = found.failure.invariant if found is not None and found.failure is not None else "NOT FOUND"
         missed += found is None
         print(f"{by:34} {histories:6} histories {seconds:6.1f} s  [{mutant.rule}] {mutant.name}", flush=True)

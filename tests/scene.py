@@ -19,7 +19,7 @@ from lakebraid.model.creation import plan_table
 from lakebraid.services.compaction import Compacted
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.table.loading import load_config
+from lakebraid.table.loading import load_config, load_timeline
 from lakebraid.txn.creating import create_table
 
 READS = frozenset({"read", "read_range", "info", "list", "list_folder", "open_input"})
@@ -239,6 +239,16 @@ class Scene:
         assert len({r["id"] for r in now}) == len(now), "a key appears twice"
         assert {r["id"]: r for r in now} == self.model("9")
         return found
+
+    def instants(self) -> list[tuple[str, str, str | None]]:
+        """Start, action and completion of everything on the timeline."""
+        return [(i.request_time, i.action, i.completion_time) for i in load_timeline(self.storage, self.table._config)]
+
+    def check_times(self) -> None:
+        """No time was given twice, and every completion exceeds its own start."""
+        times = [t for start, _, completion in self.instants() for t in (start, completion) if t]
+        assert len(set(times)) == len(times)
+        assert all(completion is None or completion > start for start, _, completion in self.instants())
 
     def model(self, moment: str) -> dict[str, dict[str, Any]]:
         """The rows at a moment, from the rule alone: completed writes in the order of their starts, one key at a time."""

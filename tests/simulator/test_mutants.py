@@ -17,7 +17,7 @@ def test_a_planted_bug_is_found(mutant):
     if mutant.is_rare:
         with planted(mutant):  # it can be planted; finding it takes hours
             return
-    found, histories, _ = hunt(mutant, seconds=120)
+    found, histories, _ = hunt(mutant, 120, mutant.first_seed)
     assert found is not None, f"not found in {histories} histories"
     assert found.failure is not None
     invariant = found.failure.invariant

@@ -39,7 +39,7 @@ from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.operations import ClaimLost
 from lakebraid.txn.rescue import rescue
-from lakebraid.txn.rollback import _decide_rollback, finish_rollback, roll_back
+from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
 from tests.table_builder import put_history
 from tests.unit import test_txn_ledger as alone
 from tests.unit.test_txn_ledger import Clock, publish
@@ -532,7 +532,7 @@ def test_without_a_lock_nobody_elses_write_is_rolled_back(storage, hudi, clock):
 def test_a_write_that_hudi_completed_after_all_keeps_its_files(storage, hudi, clock):
     start, files = dead_write(hudi, listed=False)
     clock.ms += LONG_AGO_MS
-    rollback = _decide_rollback(shared(storage), "r", start, limits.HEARTBEAT_TIMEOUT_MS)
+    rollback = take_back(shared(storage), "r", start, limits.HEARTBEAT_TIMEOUT_MS)
     completion = hudi.complete(start)
     finish_rollback(shared(storage), "r", rollback)
     assert set(files) <= set(data_files(storage))
@@ -542,7 +542,7 @@ def test_a_write_that_hudi_completed_after_all_keeps_its_files(storage, hudi, cl
 
 def test_a_rollback_of_ours_that_hudi_finished_is_not_finished_twice(storage, hudi):
     start = operations.begin(shared(storage), "a")
-    rollback = _decide_rollback(shared(storage), "r", start, 0)
+    rollback = take_back(shared(storage), "r", start, 0)
     hudi.finish(rollback, start)
     finish_rollback(shared(storage), "r", rollback)
     assert sum(name.endswith(".rollback") for name in names(storage)) == 1
@@ -552,7 +552,7 @@ def test_a_rollback_of_ours_that_hudi_finished_is_not_finished_twice(storage, hu
 
 def test_hudi_leaves_our_running_rollback_alone(storage, clock):
     start = operations.begin(shared(storage), "a")
-    rollback = _decide_rollback(shared(storage), "r", start, 0)
+    rollback = take_back(shared(storage), "r", start, 0)
     assert storage.info(f".hoodie/.heartbeat/{rollback}").modified_ms == clock.ms
 
 

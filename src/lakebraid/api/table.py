@@ -33,7 +33,7 @@ from lakebraid.table.show import printable
 from lakebraid.table.view import load_view, load_views
 from lakebraid.txn import operations
 from lakebraid.txn.creating import create_table
-from lakebraid.txn.heartbeat import intervals_ms
+from lakebraid.txn.heartbeat import silence_ms_max
 from lakebraid.txn.rescue import Rescue, rescue, sweep
 from lakebraid.txn.session import Writing
 
@@ -282,9 +282,7 @@ class Table:
         A living writer whose beat is merely late may be hit; its commit is then refused, and nothing of it is visible.
         """
         ledger = self._writing.ledger(self._config)
-        _, timeout_ms = intervals_ms(self._properties)
-        if timeout_seconds is not None:
-            timeout_ms = int(timeout_seconds * 1000)
+        timeout_ms = silence_ms_max(self._config) if timeout_seconds is None else int(timeout_seconds * 1000)
         done = rescue(ledger, self._clock.token(), timeout_ms=timeout_ms)
         return replace(done, removed=sweep(self._storage, self._clock, self._config, ledger))
 

@@ -12,7 +12,7 @@ from lakebraid import limits
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.api.looking import look
 from lakebraid.api.planning import Source
-from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack
+from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, StorageError
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.model.schema_text import table_schema_text
 from lakebraid.table.view import load_view
@@ -20,10 +20,11 @@ from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan, write_rows
 from lakebraid.txn import operations
-from lakebraid.txn.heartbeat import Heartbeat, beat, intervals_ms
+from lakebraid.txn.heartbeat import Heartbeat, beat, beat_interval_ms
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.markers import forget
 from lakebraid.txn.new_keys import Looked
-from lakebraid.txn.rollback import forget, roll_back
+from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
 from lakebraid.txn.session import TableSchema, Writing
 from lakebraid.txn.stats import write_stats
 
@@ -79,7 +80,7 @@ class Transaction:
             self._schema = writing.schema(self._ledger)
             chosen = None if columns is None else tuple(columns)
             self.instant, into_base = self._begin(chosen)
-            self._heartbeat = self._start_beating(intervals_ms(properties)[0])
+            self._heartbeat = self._start_beating(beat_interval_ms(config))
         self._plan_of: Callable[[TableSchema], WritePlan] = lambda schema: WritePlan(
             url=source.url,
             options=source.options,
@@ -251,12 +252,30 @@ class Transaction:
             return operations.publish(self._ledger, self._txn, self.instant, metadata)
         except (RolledBack, CommitUnknown):
             raise
+        except StorageError:
+            # Nothing was decided, and nobody else publishes this write: all that is left to do is to clear up.
+            with contextlib.suppress(StorageError):
+                roll_back(self._ledger, self._txn, self.instant)
+            raise
         except LakebraidError:
-            # Refused. First the place is taken away, so that no request of ours that is still on its way can land; if
-            # one has landed, that is the end of it. (LEDGER, H12)
-            if roll_back(self._ledger, self._txn, self.instant):
+            completion = self._withdraw()
+            if completion is None:
                 raise
-            return operations.completion(self._ledger, self.instant)
+            return completion
+
+    def _withdraw(self) -> str | None:
+        """Takes a refused write back before anybody is told, so that no request of ours that is still on its way can
+        land (LEDGER, H12). If one has landed, that is the end of it: its completion time.
+        """
+        try:
+            rollback = take_back(self._ledger, self._txn, self.instant)
+            if rollback is None:
+                return operations.completion(self._ledger, self.instant)
+        except StorageError as error:
+            raise operations.unknown(self._ledger, self.instant) from error
+        with contextlib.suppress(StorageError):  # it is refused; others can remove its files, too
+            finish_rollback(self._ledger, self._txn, rollback)
+        return None
 
     def _check_usable(self, what: str) -> None:
         if self._end is not None:

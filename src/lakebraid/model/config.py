@@ -89,6 +89,9 @@ class TableConfig:
     """How a row finds its file group: bucket, simple or another of Hudi's; empty if every writer may choose."""
     lock_provider: str | None = None
     """The class of Hudi's lock, if the table is shared with Apache Hudi writers."""
+    heartbeat_interval_ms: int | None = None
+    heartbeat_misses: int | None = None
+    """How often writers must beat, and how many beats they may miss, where the table says so."""
 
     @property
     def zone(self) -> tzinfo:
@@ -144,6 +147,8 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         concurrency=_concurrency(properties),
         index=(properties.get("hoodie.index.type") or "").strip().lower(),
         lock_provider=(properties.get("hoodie.write.lock.provider") or "").strip() or None,
+        heartbeat_interval_ms=_number(properties, "hoodie.client.heartbeat.interval_in_ms"),
+        heartbeat_misses=_number(properties, "hoodie.client.heartbeat.tolerable.misses"),
     )
 
 
@@ -250,6 +255,11 @@ CONCURRENCY_MODES = {
     "occ": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "single": "SINGLE_WRITER",
 }
+
+
+def _number(properties: Mapping[str, str], key: str) -> int | None:
+    text = (properties.get(key) or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else None
 
 
 def _concurrency(properties: Mapping[str, str]) -> str:

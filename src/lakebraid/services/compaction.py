@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile, ObjectNotFound, StorageError
+from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound
 from lakebraid.format.names import State, parse_data_file
 from lakebraid.format.plans import CompactionPlan, parse_compaction_plan, parse_requested_replace
 from lakebraid.model.instant import Instant
@@ -28,7 +28,14 @@ from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.hazards import Hazard, find_hazards
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn import operations
-from lakebraid.txn.heartbeat import Heartbeat, beat, heartbeat_name, is_expired, storage_now_ms
+from lakebraid.txn.heartbeat import (
+    Heartbeat,
+    beat,
+    beat_interval_ms,
+    is_expired,
+    silence_ms_max,
+    storage_now_ms,
+)
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.operations import ClaimLost
 from lakebraid.txn.rollback import forget
@@ -114,13 +121,16 @@ def run_plan(
     plan = load_plan(ledger, start)
     claim = _claim(ledger, start)
     lost = threading.Event()
-    heartbeat = Heartbeat(ledger.storage, start, check=lambda: _is_held(ledger, claim), on_lost=lost.set)
+    interval_s = beat_interval_ms(ledger.config) / 1000
+    heartbeat = Heartbeat(ledger.storage, start, interval_s, lambda: _is_held(ledger, claim), lost.set)
     heartbeat.run()
     try:
         return _run_claimed(writing, ledger, plan, claim, lost, options or {}, spark)
+    except ClaimLost:
+        raise  # the heartbeat is another one's by now
     except BaseException:
-        with contextlib.suppress(StorageError):  # so that others need not wait until it has expired
-            ledger.storage.delete([heartbeat_name(start)])
+        with contextlib.suppress(LakebraidError):  # so that others need not wait until the heartbeat has expired
+            operations.release(ledger, claim.txn, start, claim.epoch)
         raise
     finally:
         heartbeat.stop()
@@ -131,9 +141,11 @@ def abandoned_plans(ledger: Ledger) -> list[str]:
     pending = [i.request_time for i in load_timeline(ledger.storage, ledger.config).pending if i.kind == "compaction"]
     if not pending:
         return []
-    now_ms = storage_now_ms(ledger.storage, ledger.clock)
-    expired = [s for s in pending if is_expired(ledger.storage, ledger.config, s, now_ms, limits.HEARTBEAT_TIMEOUT_MS)]
-    return [start for start in expired if _is_whole(ledger, start)]
+    released = {s for s, plan in ledger.newest().state.plans.items() if plan.epoch and not plan.claimant}
+    storage, config = ledger.storage, ledger.config
+    now_ms, silence_ms = storage_now_ms(storage, ledger.clock), silence_ms_max(config)
+    free = [s for s in pending if s in released or is_expired(storage, config, s, now_ms, silence_ms)]
+    return [start for start in free if _is_whole(ledger, start)]
 
 
 def _is_whole(ledger: Ledger, start: str) -> bool:
@@ -177,10 +189,10 @@ def _judged_epoch(ledger: Ledger, start: str) -> int | None:
     plan = ledger.newest().state.plans.get(start)
     known = load_timeline(ledger.storage, ledger.config).write(start)
     # A plan of Apache Hudi is not in the ledger; its executor leaves an inflight file and beats.
-    is_held = plan.epoch > 0 if plan is not None else known is not None and known.state is State.INFLIGHT
+    is_held = plan.claimant != "" if plan is not None else known is not None and known.state is State.INFLIGHT
     if is_held:
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
-        if not is_expired(ledger.storage, ledger.config, start, now_ms, limits.HEARTBEAT_TIMEOUT_MS):
+        if not is_expired(ledger.storage, ledger.config, start, now_ms, silence_ms_max(ledger.config)):
             raise ClaimLost(
                 f"The compaction {start} of {ledger.storage.url} is being executed by somebody who is alive. Nothing was "
                 "changed. Let it work, or try again later.",

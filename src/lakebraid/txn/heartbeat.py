@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lakebraid import limits
@@ -19,22 +19,18 @@ from lakebraid.txn.entries import FOLDER
 HEARTBEATS = ".hoodie/.heartbeat"
 
 
-def intervals_ms(properties: Mapping[str, str]) -> tuple[int, int]:
-    """How often to beat, and after which silence a writer may be rolled back, by Hudi's own settings of the table.
-
-    >>> intervals_ms({})
-    (20000, 120000)
-    >>> intervals_ms({"hoodie.client.heartbeat.interval_in_ms": "1500"})
-    (500, 3000)
+def beat_interval_ms(config: TableConfig) -> int:
+    """How often to beat. Whoever judges uses settings of his own, and a beat may be slow: so three times as often as
+    the table demands.
     """
-    interval = _positive(properties.get("hoodie.client.heartbeat.interval_in_ms"), limits.HEARTBEAT_TIMEOUT_MS // 2)
-    misses = _positive(properties.get("hoodie.client.heartbeat.tolerable.misses"), 2)
-    # Whoever judges uses settings of his own, and a beat may be slow: three times as often as it must be.
-    return min(interval // 3, limits.HEARTBEAT_INTERVAL_MS), interval * misses
+    return min((config.heartbeat_interval_ms or limits.HEARTBEAT_TIMEOUT_MS) // 3, limits.HEARTBEAT_INTERVAL_MS)
 
 
-def _positive(text: str | None, default: int) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else default
+def silence_ms_max(config: TableConfig) -> int:
+    """After which silence a writer may be rolled back: Hudi's own settings of the table, or two minutes."""
+    if config.heartbeat_interval_ms is None:
+        return limits.HEARTBEAT_TIMEOUT_MS
+    return config.heartbeat_interval_ms * (config.heartbeat_misses or 2)
 
 
 def heartbeat_name(start: str) -> str:

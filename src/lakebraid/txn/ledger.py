@@ -100,8 +100,14 @@ Rule = Callable[[Round], Decision | Already]
 
 @dataclass
 class _Attempted:
-    may_land: bool = False
-    """Whether a create of ours was sent whose end we do not know."""
+    """For which slot a create of ours was sent whose end we do not know; None if there is no such one."""
+
+    slot: int | None = None
+
+    def settle(self, newest: int) -> None:
+        """Forgets it once the slot is taken, and the rule has not found it to be taken by us."""
+        if self.slot is not None and self.slot <= newest:
+            self.slot = None
 
 
 class DecisionUnknown(OutcomeUnknown):
@@ -155,7 +161,7 @@ class Ledger:
             except OutcomeUnknown:
                 done, value = False, None
             except StorageError as error:
-                if attempted.may_land:
+                if attempted.slot is not None:
                     raise self._unknown(error.message) from error
                 raise
             if done:
@@ -164,7 +170,7 @@ class Ledger:
         reason = (
             f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster, or no answer."
         )
-        if attempted.may_land:
+        if attempted.slot is not None:
             raise self._unknown(reason)
         raise StorageError(
             f"{reason} Nothing was decided; {self.storage.url} is as before. Try again with fewer writers.",
@@ -196,17 +202,17 @@ class Ledger:
         outcome = rule(Round(self, self._minding_others(state), entry.number + 1))
         if isinstance(outcome, Already):
             return True, outcome.value
+        attempted.settle(entry.number)
         if self.is_shared:
             check_settings(self.storage, self.config, outcome.kind)
         mine = self._stage(entry, txn, outcome, voids)
         if not _is_held(hold):
             return self._beaten(mine)
-        landed, attempted.may_land = attempted.may_land, True
+        attempted.slot = mine.number
         try:
             self.storage.create(entry_name(mine.number), format_entry(mine))
         except ObjectExists:
-            attempted.may_land = landed
-            return self._beaten(mine)  # if it was our own, unanswered one, the rule will see it
+            return self._beaten(mine)  # if it was our own, unanswered or repeated by the store, the rule will see it
         if self._numbers_after(mine.number) and self.newest().floor > mine.number:
             return False, None  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
         if voids is not None:

@@ -126,6 +126,22 @@ def claim(ledger: Ledger, txn: str, start: str, *, seen: int | None) -> int:
     return int(ledger.decide(txn, rule))
 
 
+def release(ledger: Ledger, txn: str, start: str, epoch: int) -> None:
+    """Gives a claim back, so that the next executor need not wait until the heartbeat has expired.
+
+    The plan has an epoch of its own afterwards, greater than that of the claim: late files of ours stay behind it.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        plan = now.state.plans.get(start)
+        if plan is None or plan.epoch != epoch:
+            return Already()
+        free = replace(plan, epoch=now.number, claimant="")
+        return Decision("release", replace(now.state, plans={**now.state.plans, start: free}))
+
+    ledger.decide(txn, rule)
+
+
 def publish_plan(ledger: Ledger, txn: str, start: str, epoch: int, metadata: Callable[[Round], CommitMetadata]) -> str:
     """The completion time of an executed plan; ClaimLost if somebody else has claimed it since."""
 
@@ -188,11 +204,16 @@ def _published(ledger: Ledger, txn: str, start: str, rule: Callable[[Round], Dec
     try:
         return str(ledger.decide(txn, rule))
     except DecisionUnknown as error:
-        raise CommitUnknown(
-            f"Whether the write {start} of {ledger.storage.url} was published is not known: the store stopped answering. "
-            f"Nothing was removed, and it will not be half visible. Ask `table.status({start!r})` before writing again.",
-            instant=start,
-        ) from error
+        raise unknown(ledger, start) from error
+
+
+def unknown(ledger: Ledger, start: str) -> CommitUnknown:
+    """What to tell if nobody can say whether a write was published."""
+    return CommitUnknown(
+        f"Whether the write {start} of {ledger.storage.url} was published is not known: the store stopped answering. "
+        f"Nothing was removed, and it will not be half visible. Ask `table.status({start!r})` before writing again.",
+        instant=start,
+    )
 
 
 def _foreign_plan(now: Round, start: str) -> PendingPlan | None:

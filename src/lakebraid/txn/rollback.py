@@ -32,7 +32,7 @@ def roll_back(ledger: Ledger, txn: str, victim: str, *, timeout_ms: int = limits
     After this the victim is never published, whoever wakes up later. A write of Apache Hudi on a shared table is taken
     back only if its heartbeat is older than `timeout_ms`: see foreign.py.
     """
-    rollback = _decide_rollback(ledger, txn, victim, timeout_ms)
+    rollback = take_back(ledger, txn, victim, timeout_ms)
     if rollback is None:
         return False
     finish_rollback(ledger, txn, rollback)
@@ -74,7 +74,12 @@ def _finish_shared(ledger: Ledger, txn: str, rollback: str) -> None:
     forget(ledger.storage, rollback)
 
 
-def _decide_rollback(ledger: Ledger, txn: str, victim: str, timeout_ms: int) -> str | None:
+def take_back(ledger: Ledger, txn: str, victim: str, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) -> str | None:
+    """Decides to roll an open write back: the rollback's start, also if it was decided before; None if it is not open.
+
+    From here on the victim is never published. Its files are still to be removed: `finish_rollback`.
+    """
+
     def rule(now: Round) -> Decision | Already:
         begun = next((r for r, u in now.state.rollbacks.items() if u.victim == victim), None)
         if begun is not None:

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import lakebraid as lb
+from lakebraid.services import compaction
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lb.Table:
+    made = lb.Table.create(tmp_path / "t", "id bigint, ts bigint", record_keys="id", ordering_fields="ts", buckets=2)
+    made.upsert([{"id": n, "ts": 1} for n in range(10)])
+    return made
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fails(*_: object, **__: object) -> None:
+        monkeypatch.undo()
+        raise error
+
+    monkeypatch.setattr(compaction, "run_tasks", fails)
+
+
+def test_a_failed_executor_gives_its_claim_back_and_the_next_one_need_not_wait(table, monkeypatch):
+    fail_once(monkeypatch, lb.StorageError("the disk is full"))
+    with pytest.raises(lb.StorageError, match="full"):
+        table.compact()
+    (done,) = table.compact()
+    assert done.rows == 10
+    assert [i for i in table.timeline() if not i.instant.is_completed] == []
+
+
+def test_an_executor_that_lost_its_claim_leaves_the_heartbeat_of_the_new_one_alone(table, monkeypatch):
+    fail_once(monkeypatch, compaction.ClaimLost("taken over"))
+    with pytest.raises(compaction.ClaimLost):
+        table.compact()
+    assert list(Path(table.path, ".hoodie/.heartbeat").iterdir())
+    assert table.compact() == [], "its holder counts as alive"
