@@ -51,6 +51,14 @@ def choose_properties(main: bytes | None, backup: bytes | None, where: str) -> d
     return chosen if backup is None else _uncut(chosen, main or b"", backup, where)
 
 
+def needs_backup(main: bytes | None, where: str) -> bool:
+    """Whether the backup could have a say: the main file is missing, damaged, or may still be being written."""
+    try:
+        return not (main or b"").endswith(b"\n") or CHECKSUM not in _whole_properties(main, where)
+    except CorruptFile:
+        return True
+
+
 def _uncut(chosen: dict[str, str], main: bytes, backup: bytes, where: str) -> dict[str, str]:
     """The backup, if the main file was still being written: it has no end of line, or no checksum and the backup has."""
     try:

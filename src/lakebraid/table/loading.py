@@ -15,7 +15,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, NotATable, ObjectNotFound, StorageError
 from lakebraid.format.commit import CommitMetadata, parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
-from lakebraid.format.properties import choose_properties
+from lakebraid.format.properties import choose_properties, needs_backup
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.model.instant import WRITE_ACTIONS, Instant
@@ -51,7 +51,8 @@ class Loaded:
 
 def load_properties(storage: Storage) -> dict[str, str]:
     """hoodie.properties, or its backup while an update is under way (FORMAT, section 2)."""
-    main, backup = _maybe(storage, PROPERTIES), _maybe(storage, PROPERTIES + ".backup")
+    main = _maybe(storage, PROPERTIES)
+    backup = _maybe(storage, PROPERTIES + ".backup") if needs_backup(main, storage.url) else None
     if main is None and backup is None:
         _explain_absence(storage)
     return choose_properties(main, backup, storage.url)
