@@ -61,7 +61,9 @@ def planted(mutant: Mutant) -> Iterator[None]:
 def _function(mutant: Mutant) -> FunctionType:
     found: Any = importlib.import_module(mutant.module)
     for part in mutant.target.split("."):
-        found = inspect.getattr_static(found, part)
+        found = inspect.getattr_static(found, part, None)
+        if found is None:
+            raise LookupError(f"{mutant.name}: {mutant.module} has no {mutant.target}")
     while not isinstance(found, FunctionType):
         found = getattr(found, "__func__", None) or found.__wrapped__
     return found
@@ -165,11 +167,15 @@ MUTANTS = (
     Mutant(
         "a refusal is told before the write is rolled back", "H12", "simulator.actors", "Writer._give_up",
         "is_gone = roll_back(self._ledger, self._txn, start)", "is_gone = True",
-        ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False},
+        ("11",),
+        {
+            **_SMALL, "refusals": 0.5, "rates": Rates(late=0.08, vanished=0.02), "aborts": 0.0,
+            "actors": (("writer", 3), ("writer", 3), ("writer", 3)),
+        },
     ),
     Mutant(
-        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.api.transaction", "Transaction._publish",
-        "if roll_back(self._ledger, self._txn, self.instant):", "if True:",
+        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.api.transaction", "Transaction._withdraw",
+        "rollback = take_back(self._ledger, self._txn, self.instant)", "return None",
         ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
     ),
     Mutant(
@@ -211,7 +217,7 @@ MUTANTS = (
         (("action = now.state.open[start].action", 'action = "deltacommit"'),),
     ),
     Mutant(
-        "a published write can be rolled back", "9", _ROLLBACK, "_decide_rollback",
+        "a published write can be rolled back", "9", _ROLLBACK, "take_back",
         "write = now.state.open.get(victim) or dead_write(now, victim, timeout_ms)",
         'from lakebraid.txn.entries import OpenWrite; write = OpenWrite("", "deltacommit")',
         ("9", "3", "11"), {"rates": _PAUSES, "timeout_ms": 500},
@@ -239,13 +245,16 @@ MUTANTS = (
     ),
     Mutant(
         "heartbeats are not looked at", "8", "lakebraid.txn.heartbeat", "is_expired",
-        "return now_ms - last_ms > timeout_ms", "return True",
+        "return now_ms - last_ms >= timeout_ms", "return True",
         ("8",), {},
     ),
     Mutant(
         "an executor that lost its claim publishes", "claim", _OPERATIONS, "publish_plan",
         "if plan.epoch != epoch:", "if False:",
-        ("3", "5", "1", "15", "no crash"), {"rates": _PAUSES, "timeout_ms": 300},
+        ("3", "5", "1", "15", "no crash"), {
+            **_SMALL, "rates": _PAUSES, "timeout_ms": 300, "call_ms": 20,
+            "actors": (("writer", 2), ("compactor", 4), ("compactor", 4), ("compactor", 4)),
+        },
     ),
     Mutant(
         "published is said before it is so", "11", _LEDGER, "Ledger._try",
@@ -253,8 +262,8 @@ MUTANTS = (
         ("11", "16", "no crash"), {"rates": _UNANSWERED, "switch": 0.6, "depth": 0},
     ),
     Mutant(
-        "an unknown end is called a refusal", "11", _OPERATIONS, "_published",
-        "raise CommitUnknown(", "raise RolledBack(",
+        "an unknown end is called a refusal", "11", _OPERATIONS, "unknown",
+        "return CommitUnknown(", "return RolledBack(",
         ("11",), {"rates": Rates(late=0.1, lost=0.1, vanished=0.05, refused=0.1)},
     ),
     Mutant(
@@ -286,6 +295,9 @@ MUTANTS = (
     Mutant(
         "sweeping takes the files of a living executor", "sweep", "lakebraid.txn.rescue", "_is_orphan",
         "return _epoch(file) < state.plans[start].epoch", "return _epoch(file) <= state.plans[start].epoch",
-        ("3", "5"), {"switch": 0.6, "depth": 0, "call_ms": 60, "timeout_ms": 300},
+        ("3", "5"), {
+            **_SMALL, "call_ms": 20, "timeout_ms": 300,
+            "actors": (("writer", 3), ("compactor", 4), ("compactor", 4), ("rescuer", 9), ("rescuer", 9)),
+        },
     ),
 )  # fmt: skip

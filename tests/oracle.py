@@ -8,7 +8,7 @@ follows from the completion of its instant and from nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 UNAVAILABLE = "__not_there__"
@@ -165,6 +165,8 @@ class Version:
     order: tuple[int, ...] | None
     deleted: bool = False
     partial: bool = False
+    anew: int | None = None
+    """By commit time: where the delete was upon which a partial update came. Nothing before it shines through."""
 
 
 def live_files(history: History, group: Group, now: int) -> tuple[Base | None, list[Log]]:
@@ -221,6 +223,8 @@ def _version(
 
 def fold(old: Version | None, new: Version, settings: Settings) -> Version:
     """What is left of two versions, `new` being the later one in sequence."""
+    if old is not None and old.deleted and new.partial and not new.deleted and not settings.by_event:
+        return replace(new, anew=old.at)
     if old is None or new.order is None or old.order is None:
         return new
     wins = not settings.by_event or new.order >= old.order
@@ -231,18 +235,19 @@ def fold(old: Version | None, new: Version, settings: Settings) -> Version:
     for name, value in loser.values.items():
         if name != AT and (name not in values or settings.is_filler(values[name])):
             values[name] = value
-    return Version(values, winner.at, winner.order, partial=winner.partial and loser.partial)
+    return Version(values, winner.at, winner.order, partial=winner.partial and loser.partial, anew=loser.anew)
 
 
 def merged(base: Version | None, logs: list[Version], settings: Settings) -> Version | None:
     """The visible version of a key, or a deleted one: the logs among themselves first, then over the base row.
 
-    So an unconditional delete that a later log version replaced is forgotten, and the base row meets that version.
+    So an unconditional delete that a later log version replaced is forgotten, and the base row meets that version;
+    but by commit time a partial update of a deleted row opens it anew.
     """
     top = _folded(logs, settings)
     if base is None or top is None:
         return top or base
-    if top.order is None:
+    if top.order is None or (top.anew is not None and base.at < top.anew):
         return top if base.at < top.at else base
     return fold(base, top, settings) if base.at < top.at else fold(top, base, settings)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`lakebraid demo`: the most there is to see, in under a minute, on a table that Apache Hudi wrote."""
+"""`lakebraid demo`: the most there is to see, in about a minute: writers that are killed, and a table of Apache Hudi."""
 
 from __future__ import annotations
 
@@ -13,23 +13,38 @@ import click
 
 from lakebraid.api.table import Table
 from lakebraid.cli.output import paint
+from lakebraid.cli.torture import Storm, rage
 from lakebraid.clock import SystemClock
 from lakebraid.table.show import Grid
 
 _TABLE = "v9_mor_nbcc_overlap"
+_STORM_SECONDS = 10.0
 
 
 @click.command(epilog="Example: lakebraid demo --keep ./demo-table")
 @click.option("--keep", type=click.Path(path_type=Path), help="Leave the table in this folder.")
 @click.option("--no-spark", is_flag=True, help="Leave out the part that starts Spark.")
 def demo(*, keep: Path | None, no_spark: bool) -> None:
-    """Read a table that overlapping Apache Hudi writers made, in process and on Spark."""
+    """Kill writers on one table and account for every row; then read a table of Apache Hudi, also on Spark."""
     with tempfile.TemporaryDirectory(prefix="lakebraid-demo-") as folder:
+        _storm(Path(folder) / "storm")
         path = _unpack(Path(folder))
         _story(Table.open(path), no_spark=no_spark)
         if keep is not None:
             shutil.copytree(path, keep)
             click.echo(f"\nThe table stays in {keep}. Try: lakebraid timeline {keep}")
+
+
+def _storm(folder: Path) -> None:
+    _title(
+        "Four writer processes on the same keys of one new table, a compactor beside them; some are killed or stopped"
+    )
+    storm = Storm(folder, keys=100, rows=20, kill=0.2, stop=0.2)
+    table, verdict = rage(storm, _STORM_SECONDS, writers=4, compactors=1, buckets=4)
+    if not verdict.is_clean:
+        raise click.ClickException("Rows are missing or wrong. Please report this.")
+    _title("The end of its timeline: writers overlap, some are taken back, compactions in between")
+    click.echo("\n".join(repr(table.timeline()).splitlines()[-12:]))
 
 
 def _unpack(folder: Path) -> Path:

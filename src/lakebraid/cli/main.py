@@ -18,7 +18,7 @@ from lakebraid.errors import InvalidArgument, LakebraidError
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "lakebraid.cli.demo:demo",
-        "Read a table that overlapping Apache Hudi writers made, in process and on Spark.",
+        "Kill writers on one table and account for every row; then read a table of Apache Hudi, also on Spark.",
     ),
     "doctor": ("lakebraid.cli.doctor:doctor", "Look at what lakebraid needs on this machine, and say what is missing."),
     "show": ("lakebraid.cli.looking:show", "Print rows of a table, read in this process without Spark."),

@@ -39,11 +39,10 @@ class _Actor:
 
 
 @dataclass
-class _Storm:
+class Storm:
     """What is done to the actors, and how often it was."""
 
     folder: Path
-    table: str
     keys: int
     rows: int
     kill: float
@@ -56,23 +55,25 @@ class _Storm:
         log = self.folder / f"{actor.role}-{actor.number}.jsonl"
         actor.notes_bytes = log.stat().st_size if log.exists() else 0
         command = [
-            sys.executable, "-m", "lakebraid.cli.torture_actor", actor.role, str(actor.number), self.table, str(log),
+            sys.executable, "-m", "lakebraid.cli.torture_actor", actor.role, str(actor.number), str(self.folder / "table"), str(log),
             str(self.keys), str(self.rows), str(int(self.clock.random() * 2**31)),
         ]  # fmt: skip
         with (self.folder / f"{actor.role}-{actor.number}.err").open("ab") as errors:
             actor.process = subprocess.Popen(command, stderr=errors)  # noqa: S603 - our own module, our own arguments
         actor.wakes_at = None
 
-    def _has_started(self, actor: _Actor) -> bool:
+    def is_starting(self, actor: _Actor) -> bool:
+        """Whether it runs and has not said anything yet."""
         log = self.folder / f"{actor.role}-{actor.number}.jsonl"
-        return log.exists() and log.stat().st_size > actor.notes_bytes
+        is_silent = not log.exists() or log.stat().st_size <= actor.notes_bytes
+        return is_silent and actor.process is not None and actor.process.poll() is None
 
     def disturb(self, actor: _Actor, now: float) -> None:
         """Perhaps kills the actor, perhaps stops it for a while; `kill` and `stop` are chances per second."""
         process = actor.process
         if process is None or process.poll() is not None:
             self.start(actor)
-        elif not self._has_started(actor):
+        elif self.is_starting(actor):
             return
         elif actor.wakes_at is not None:
             if now >= actor.wakes_at:
@@ -132,21 +133,27 @@ def torture(
     folder = Path(path or tempfile.mkdtemp(prefix="lakebraid-torture-"))
     if path and folder.exists() and any(folder.iterdir()):
         raise lb.InvalidArgument(f"{folder} is not empty. Nothing was changed. Name a new folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    table = _make_table(folder, buckets)
-    storm = _Storm(folder, table.path, keys, rows, kill, stop)
-    actors = [_Actor("writer", n) for n in range(writers)] + [_Actor("compactor", n) for n in range(compactors)]
-    actors += [_Actor("rescuer", 0), _Actor("reader", 0)]
-    with _ended(actors):
-        _rage(storm, actors, seconds)
-    click.echo("storm over; healing and looking at every row …")
-    verdict = audit(table, folder, seconds)
-    _report(verdict, storm)
+    storm = Storm(folder, keys, rows, kill, stop)
+    _, verdict = rage(storm, seconds, writers=writers, compactors=compactors, buckets=buckets)
     if verdict.is_clean and not keep and path is None:
         shutil.rmtree(folder)
     else:
         click.echo(f"table and notes: {folder}")
     return 0 if verdict.is_clean else 1
+
+
+def rage(storm: Storm, seconds: float, *, writers: int, compactors: int, buckets: int) -> tuple[lb.Table, Verdict]:
+    """Lets the storm loose on a new table in its folder, heals it, and accounts for every row; tells it as it goes."""
+    storm.folder.mkdir(parents=True, exist_ok=True)
+    table = _make_table(storm.folder, buckets)
+    actors = [_Actor("writer", n) for n in range(writers)] + [_Actor("compactor", n) for n in range(compactors)]
+    actors += [_Actor("rescuer", 0), _Actor("reader", 0)]
+    with _ended(actors):
+        _disturb_all(storm, actors, seconds)
+    click.echo("storm over; healing and looking at every row …")
+    verdict = audit(table, storm.folder, seconds)
+    _report(verdict, storm)
+    return table, verdict
 
 
 def _make_table(folder: Path, buckets: int) -> lb.Table:
@@ -160,11 +167,13 @@ def _make_table(folder: Path, buckets: int) -> lb.Table:
     )
 
 
-def _rage(storm: _Storm, actors: list[_Actor], seconds: float) -> None:
-    begun = storm.clock.monotonic()
-    shown = 0.0
+def _disturb_all(storm: Storm, actors: list[_Actor], seconds: float) -> None:
     for actor in actors:
         storm.start(actor)
+    while any(storm.is_starting(actor) for actor in actors):
+        storm.clock.sleep(_STEP_SECONDS)
+    begun = storm.clock.monotonic()
+    shown = 0.0
     while (elapsed := storm.clock.monotonic() - begun) < seconds:
         for actor in actors:
             storm.disturb(actor, storm.clock.monotonic())
@@ -190,7 +199,7 @@ def _ended(actors: list[_Actor]) -> Iterator[None]:
                 actor.process.wait()
 
 
-def _report(verdict: Verdict, storm: _Storm) -> None:
+def _report(verdict: Verdict, storm: Storm) -> None:
     rows = [("kills, stops", f"{storm.kills:,}, {storm.stops:,}"), *verdict.lines()]
     for line in columns(rows):
         click.echo(line)

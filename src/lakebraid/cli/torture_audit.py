@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import lakebraid as lb
+from lakebraid.clock import SystemClock
 
+_HEALING_SECONDS_MAX = 60.0
 Row = tuple[int, int, int | None, int | None, str | None]
 
 
@@ -57,9 +59,7 @@ class _Write:
 def audit(table: lb.Table, folder: Path, seconds: float) -> Verdict:
     """Heals the table (dead writers are rolled back), then compares: at the end, at every read, and by the changes."""
     verdict = Verdict(seconds=seconds)
-    table.rollback(timeout_seconds=0)
-    if list(folder.glob("compactor-*.jsonl")):
-        table.compact()
+    _heal(table, verdict)
     instants = [entry.instant for entry in table.timeline(archived=True)]
     completed = {i.request_time: i.completion_time for i in instants if i.is_completed and i.is_write}
     writes = _writes(folder, completed, verdict)
@@ -71,6 +71,20 @@ def audit(table: lb.Table, folder: Path, seconds: float) -> Verdict:
         verdict.problems.append(f"healing did not end: {leftovers}")
     _check_errors(folder, verdict)
     return verdict
+
+
+def _heal(table: lb.Table, verdict: Verdict) -> None:
+    """Rolls dead writers back and executes their plans; a plan is taken over when its executor was silent for a while."""
+    clock = SystemClock()
+    table.rollback(timeout_seconds=0)
+    until = clock.monotonic() + _HEALING_SECONDS_MAX
+    while any(not entry.instant.is_completed for entry in table.timeline()):
+        if clock.monotonic() > until:
+            verdict.problems.append("a plan or rollback is still pending after healing")
+            return
+        clock.sleep(0.5)
+        table.compact()
+    table.compact()
 
 
 def _writes(folder: Path, completed: dict[str, str | None], verdict: Verdict) -> dict[str, _Write]:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The torture command: a short storm is survived, and every kind of damage is noticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import lakebraid as lb
+from lakebraid.cli.torture import SCHEMA, torture
+from lakebraid.cli.torture_audit import audit
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.slow
+def test_a_short_storm_of_kills_and_stops_loses_nothing(tmp_path: Path) -> None:
+    options = ["--writers", "3", "--seconds", "25", "--kill", "0.15", "--stop", "0.15", "--keys", "60"]
+    result = CliRunner().invoke(torture, [str(tmp_path / "storm"), *options], standalone_mode=False)
+    assert result.exception is None, result.output
+    assert result.return_value == 0, result.output
+    assert "every acknowledged row is there" in result.output
+    assert len(list(lb.Table.open(tmp_path / "storm" / "table").timeline())) > 10, result.output
+
+
+def test_a_folder_with_something_in_it_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    result = CliRunner().invoke(torture, [str(tmp_path)], standalone_mode=False)
+    assert isinstance(result.exception, lb.InvalidArgument)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lb.Table:
+    return lb.Table.create(tmp_path / "table", SCHEMA, record_keys="id", ordering_fields="ts", buckets=1)
+
+
+def write(table: lb.Table, folder: Path, rows: list[tuple[int, int, int]], *, what: str = "published") -> str:
+    """One upsert as a writer notes it; `what` is what it says of the end."""
+    txn = table.begin("upsert")
+    told = [[key, ts, 0, number, txn.instant] for key, ts, number in rows]
+    txn.write([dict(zip(("id", "ts", "writer", "number", "note"), row, strict=True)) for row in told])
+    completion = txn.commit().completion_time
+    lines = [
+        {"what": "begun", "instant": txn.instant, "deletes": False, "rows": told},
+        {"what": what, "instant": txn.instant, "completion": completion, "seconds": 0.1, "why": "RolledBack"},
+    ]
+    with (folder / "writer-0.jsonl").open("a") as notes:
+        notes.writelines(json.dumps(line) + "\n" for line in lines)
+    return txn.instant
+
+
+def test_the_audit_is_content_with_a_healthy_table(table, tmp_path):
+    write(table, tmp_path, [(1, 1, 1), (2, 1, 1)])
+    write(table, tmp_path, [(1, 2, 2)])
+    verdict = audit(table, tmp_path, 1.0)
+    assert verdict.problems == []
+    assert (verdict.published, verdict.rows) == (2, 2)
+
+
+def test_the_audit_notices_a_lost_commit(table, tmp_path):
+    instant = write(table, tmp_path, [(1, 1, 1)])
+    (completed,) = Path(table.path, ".hoodie/timeline").glob(f"{instant}_*")
+    completed.unlink()
+    assert any("was acknowledged" in problem for problem in audit(table, tmp_path, 1.0).problems)
+
+
+def test_the_audit_notices_a_lost_file(table, tmp_path):
+    instant = write(table, tmp_path, [(1, 1, 1)])
+    (log,) = Path(table.path).glob(f".*_{instant}.log.*")
+    log.unlink()
+    assert any("key 1 must be" in problem for problem in audit(table, tmp_path, 1.0).problems)
+
+
+def test_the_audit_notices_a_row_that_nobody_wrote(table, tmp_path):
+    write(table, tmp_path, [(1, 1, 1)])
+    table.upsert([{"id": 9, "ts": 1, "writer": 0, "number": 0, "note": "x"}])
+    assert any("key 9 must be None" in problem for problem in audit(table, tmp_path, 1.0).problems)
+
+
+def test_the_audit_notices_a_refused_write_that_is_visible(table, tmp_path):
+    write(table, tmp_path, [(1, 1, 1)], what="refused")
+    assert any("was refused" in problem for problem in audit(table, tmp_path, 1.0).problems)
+
+
+def test_the_audit_notices_half_a_commit_in_a_read(table, tmp_path):
+    instant = write(table, tmp_path, [(1, 1, 1), (2, 1, 1)])
+    time = table.snapshot().completion_time
+    read = {"what": "read", "time": time, "rows": [[1, instant]]}
+    (tmp_path / "reader-0.jsonl").write_text(json.dumps(read) + "\n")
+    assert any("saw other rows" in problem for problem in audit(table, tmp_path, 1.0).problems)
