@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import multiprocessing
 import sys
 from dataclasses import replace
@@ -14,7 +13,7 @@ from simulator.faults import CALM
 from simulator.mutants import MUTANTS
 from simulator.report import story, verdict
 from simulator.scene import Outcome, run_history
-from simulator.search import Tally, enumerate_all, hunt, sweep, walk
+from simulator.search import Tally, enumerate_all, hunt, sweep, walk_every
 from simulator.setting import Setting, drawn
 from simulator.shrink import shrink
 from simulator.tape import Tape, load_tape, save_tape
@@ -74,10 +73,10 @@ def _seconds(options: argparse.Namespace) -> int:
     jobs = [(options.seed + at, options.processes, options.seconds) for at in range(options.processes)]
     total = Tally()
     if options.processes == 1:
-        total.merge(_job(jobs[0]))
+        total.merge(walk_every(jobs[0]))
     else:
         with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-            for tally in pool.imap_unordered(_job, jobs):
+            for tally in pool.imap_unordered(walk_every, jobs):
                 total.merge(tally)
     rate = total.histories / max(total.seconds, 0.001)
     print(
@@ -89,11 +88,6 @@ def _seconds(options: argparse.Namespace) -> int:
     for outcome in total.failures:
         print(verdict(outcome))
     return 1 if total.failures else 0
-
-
-def _job(job: tuple[int, int, float]) -> Tally:
-    first, step, seconds = job
-    return walk(itertools.count(first, step), seconds, failures_max=3)
 
 
 def _sweep(options: argparse.Namespace) -> int:

@@ -279,7 +279,7 @@ MUTANTS = (
     Mutant(
         "a compaction forgets deletes", "5", "simulator.tasks", "run_merge",
         "carried = [v for", "carried = [v for v in () for",
-        ("5", "1", "2"), {"deletes": 0.5, "keys": 1, "by_event": True},
+        ("5", "1", "2", "13", "14"), {"deletes": 0.5, "keys": 1, "by_event": True},
     ),
     Mutant(
         "a plan includes what completes after it began", "5", "lakebraid.model.slicing", "build_group",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -56,6 +57,12 @@ def walk(
             break
     tally.seconds = time.process_time() - began
     return tally
+
+
+def walk_every(job: tuple[int, int, float]) -> Tally:
+    """What one of several processes does: every so many-th seed from the first on, for some seconds."""
+    first, step, seconds = job
+    return walk(itertools.count(first, step), seconds, failures_max=3)
 
 
 def sweep(setting: Setting, kinds: tuple[str, ...] = ("kill_before", "kill_after")) -> Iterator[Outcome]:

@@ -11,6 +11,9 @@ class Violation(BaseException):
         super().__init__(f"{invariant}: {text}")
         self.invariant, self.text = invariant, text
 
+    def __reduce__(self) -> tuple[type[Violation], tuple[str, str]]:
+        return Violation, (self.invariant, self.text)
+
 
 class Killed(BaseException):
     """The process is dead: thrown through its code, which finds every further call refused."""

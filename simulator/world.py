@@ -126,7 +126,8 @@ class World:
         """Until every thread has ended, or an invariant does not hold."""
         self._main = getcurrent()
         while self.failure is None:
-            thread = self._chosen or self._pick()
+            # A thread that has not begun is false as a truth value.
+            thread = self._chosen if self._chosen is not None else self._pick()
             self._chosen = None
             if thread is None:
                 break

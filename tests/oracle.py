@@ -244,6 +244,17 @@ def merged(base: Version | None, logs: list[Version], settings: Settings) -> Ver
     So an unconditional delete that a later log version replaced is forgotten, and the base row meets that version;
     but by commit time a partial update of a deleted row opens it anew.
     """
+    late = [] if base is None else [version for version in logs if version.at < base.at]
+    if base is None or not late or not (settings.fill or any(version.partial for version in logs)):
+        return _over(base, logs, settings)
+    # What finished behind the compaction, where columns differ in age: first as if the compaction had met it.
+    below = _over(base, late, settings)
+    if below is None or below.deleted:
+        return _folded(logs, settings)
+    return _over(below, [version for version in logs if version.at >= base.at], settings)
+
+
+def _over(base: Version | None, logs: list[Version], settings: Settings) -> Version | None:
     top = _folded(logs, settings)
     if base is None or top is None:
         return top or base
