@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """lakebraid in process: Arrow in, Arrow out, no Spark. For the harness that runs Hudi, Delta, Iceberg and Paimon."""
 
-import os
 from importlib.metadata import version
+from pathlib import Path
 
-import lakebraid as lb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from adapters.base import Adapter as Base
+
+import lakebraid as lb
 
 
 class Adapter(Base):
@@ -23,12 +24,12 @@ class Adapter(Base):
 
     def table(self, table):
         if table not in self.tables:
-            self.tables[table] = lb.Table.open(os.path.join(self.work, table))
+            self.tables[table] = lb.Table.open(Path(self.work) / table)
         return self.tables[table]
 
     def bulk_load(self, table, paths, mode=None):
         self.tables[table] = lb.Table.create(
-            os.path.join(self.work, table),
+            Path(self.work) / table,
             pq.read_schema(paths[0]),
             record_keys="id",
             ordering_fields="ts",
@@ -52,8 +53,8 @@ class Adapter(Base):
         return t.to_arrow().num_rows
 
     def export(self, table, out):
-        os.makedirs(out, exist_ok=True)
-        pq.write_table(self.table(table).to_arrow(columns=["id", "ts", "c_seq"]), os.path.join(out, "0.parquet"))
+        Path(out).mkdir(parents=True, exist_ok=True)
+        pq.write_table(self.table(table).to_arrow(columns=["id", "ts", "c_seq"]), Path(out) / "0.parquet")
 
     def compact(self, table):
         self.table(table).compact()

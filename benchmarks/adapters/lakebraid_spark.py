@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """lakebraid on Spark: data frames in, data frames out. For the harness that runs Hudi, Delta, Iceberg and Paimon."""
 
-import os
 from importlib.metadata import version
 
-import lakebraid as lb
 from adapters.spark_base import SparkAdapter
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+import lakebraid as lb
 
 
 class Adapter(SparkAdapter):

@@ -86,6 +86,17 @@ def behind_a_row_that_began_later(table: lb.Table) -> Rows:
     return {1: (1, "a1", 1, "c1"), 2: (1, "early", None, None)}
 
 
+def begun_before_a_row_was_opened(table: lb.Table) -> Rows:
+    """It looks when the row is there, but its columns would rank below the skeleton."""
+    early = table.begin(columns=("id", "ts", "a"))
+    part(table, 1, "b", 7, 1, 2)
+    early.write([{"id": 1, "ts": 1, "a": "early"}])
+    with pytest.raises(WriteConflict):
+        early.commit()
+    part(table, 1, "a", "again", 1)
+    return {1: (1, "again", 7, None), 2: (1, None, 7, None)}
+
+
 STORIES: list[Callable[[lb.Table], Rows]] = [
     alone,
     first_of_all,
@@ -93,6 +104,7 @@ STORIES: list[Callable[[lb.Table], Rows]] = [
     joined_by_three,
     compacted_between,
     behind_a_row_that_began_later,
+    begun_before_a_row_was_opened,
 ]
 
 

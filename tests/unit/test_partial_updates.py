@@ -197,6 +197,16 @@ def test_three_writers_leave_their_join_by_event_time_if_events_rise() -> None:
             play(Stage(by_event=True, in_base=number % 2 == 0), ("a", "b", "c"), turns, gap, joined=2)
 
 
+@pytest.mark.slow
+def test_readers_that_take_skeletons_for_whole_rows_see_the_join_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Apache Hudi does: the refusals are there for its sake."""
+    monkeypatch.setattr("lakebraid.tasks.versions.states_skeletons", lambda _: False)
+    for turns in orders(("a", "b"), 3):
+        play(Stage(), ("a", "b"), turns, None)
+    for turns in orders(("a", "b", "c"), 2):
+        play(Stage(in_base=True), ("a", "b", "c"), turns, None, joined=2)
+
+
 def test_updates_of_rows_that_exist_are_never_refused() -> None:
     for turns in orders(("a", "b", "c"), 2):
         play(Stage(with_new=False), ("a", "b", "c"), turns, None, joined=2)
@@ -338,6 +348,7 @@ def test_an_upsert_of_columns_is_done_again_until_its_keys_are_settled() -> None
     assert len(skeletons_in(stage)) == 1
 
 
+@pytest.mark.slow
 def test_threads_that_join_streams_of_new_keys_lose_no_column(tmp_path: Any) -> None:
     table = lb.Table.create(tmp_path / "t", DDL, record_keys="id", buckets=2)
     failed: list[BaseException] = []

@@ -261,7 +261,7 @@ def test_a_trimmed_ledger_keeps_deciding_and_stays_small(storage, monkeypatch):
     sleeping = operations.begin(sleeper, "s")
     for number in range(40):
         publish(on, f"w{number}", operations.begin(on, f"w{number}"))
-    entries = [i for i in storage.list(".hoodie/.lakebraid/ledger")]
+    entries = storage.list(".hoodie/.lakebraid/ledger")
     assert len(entries) <= 11
     assert publish(sleeper, "s", sleeping) > sleeping
 

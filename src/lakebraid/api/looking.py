@@ -9,10 +9,11 @@ from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.txn.new_keys import Looked
 
 
-def look(view: View, source: Source) -> tuple[KnownKeys, Looked]:
-    """Where tasks find the keys of this view, and what the publication will be held against."""
+def look(view: View, source: Source, start: str) -> tuple[KnownKeys, Looked]:
+    """Where tasks of the write that began at `start` find the keys of this view, and what its end is held against."""
     plan = read_plan(view, source)
     plan = plan.of_columns(plan.rules.key_columns)
     visible = view.timeline.visibility()
     slices = {(s.group.partition, s.group.file_id): slice_task(s, view.config, visible) for s in view.slices()}
-    return KnownKeys(plan, slices), Looked(view.completion_time, view.timeline.first_active_write)
+    younger = tuple(i for i in view.timeline.writes if i.request_time > start and i.action == "deltacommit")
+    return KnownKeys(plan, slices), Looked(view.completion_time, view.timeline.first_active_write, younger)

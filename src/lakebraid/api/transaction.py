@@ -230,7 +230,8 @@ class Transaction:
     def _known_keys(self) -> KnownKeys:
         """The keys as they were when a partial update looked first; what changed since is held against it at the end."""
         if self._looked is None:
-            self._looked = look(load_view(self._writing.storage, self._ledger.config, self._clock), self._source)
+            view = load_view(self._writing.storage, self._ledger.config, self._clock)
+            self._looked = look(view, self._source, self.instant)
         return self._looked[0]
 
     def _next_task(self) -> int:
