@@ -305,3 +305,6 @@ MARKERS_FILE_BYTES_MAX: Final = 256 * MIB
 
 PARTIAL_ATTEMPTS_MAX: Final = 30
 """How often a partial update is done again because others opened rows for its new keys; each time fewer are new."""
+
+CHECKED_ROWS_MAX: Final = 100_000
+"""Rows that are looked at before a write begins, so that bad input leaves no trace; more are looked at while they are written."""

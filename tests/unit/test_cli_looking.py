@@ -74,6 +74,7 @@ def test_a_mistake_ends_in_one_clear_line_and_an_honest_exit_code(
     assert "as_of: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_demo_tells_its_story_without_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--no-spark", "--keep", str(tmp_path / "kept")]) == 0
     out = capsys.readouterr().out

@@ -238,6 +238,7 @@ def test_numbers_are_read_back(number, before):
     assert parse_long(data, len(before)) == (number, len(data))
 
 
+@pytest.mark.slow
 @pytest.mark.hostile
 @settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=True))

@@ -214,6 +214,7 @@ def test_a_manifest_name_is_read_back_as_it_was_written(number):
     assert parse_manifest_name(f"manifest_0{number}") is None
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_names_are_parsed_in_a_blink():
     listed = [f".{i:08d}-0000-0000-0000-000000000000-0_20261115203007387.log.1_1-1384-{i}" for i in range(50_000)]
     listed += [re.sub(r"^\.(.*)_(.*)\.log\..*", r"\1_1-0-1_\2.parquet", name) for name in listed]

@@ -158,6 +158,7 @@ def test_a_million_equal_values_are_no_bomb():
     assert read_parquet_block(format_parquet_block(table), None, "log").num_rows == 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.hostile
 @settings(max_examples=150, deadline=None)
 @given(st.randoms(use_true_random=True))

@@ -207,6 +207,7 @@ def test_readers_that_take_skeletons_for_whole_rows_see_the_join_as_well(monkeyp
         play(Stage(in_base=True), ("a", "b", "c"), turns, None, joined=2)
 
 
+@pytest.mark.slow
 def test_updates_of_rows_that_exist_are_never_refused() -> None:
     for turns in orders(("a", "b", "c"), 2):
         play(Stage(with_new=False), ("a", "b", "c"), turns, None, joined=2)

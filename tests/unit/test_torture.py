@@ -60,6 +60,7 @@ def test_the_audit_is_content_with_a_healthy_table(table, tmp_path):
     assert (verdict.published, verdict.rows) == (2, 2)
 
 
+@pytest.mark.slow
 def test_the_audit_notices_a_lost_commit(table, tmp_path):
     instant = write(table, tmp_path, [(1, 1, 1)])
     (completed,) = Path(table.path, ".hoodie/timeline").glob(f"{instant}_*")

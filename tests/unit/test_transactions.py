@@ -285,3 +285,12 @@ def test_many_who_create_one_table_at_once_make_one_that_all_can_write(tmp_path:
         list(pool.map(create, range(count)))
     rows = lb.Table.open(tmp_path / "t").to_arrow().to_pylist()
     assert sorted(r["id"] for r in rows) == [str(n) for n in range(count)]
+
+
+@pytest.mark.parametrize("bad", [None, 5, "text", [{"id": None}], [{"nope": 1}], [{"id": 1, "ts": "no number"}]])
+def test_bad_input_leaves_no_trace_on_the_timeline(tmp_path, bad) -> None:
+    table = lb.Table.create(tmp_path / "t", "id bigint, ts bigint", record_keys="id", ordering_fields="ts")
+    with pytest.raises(lb.InvalidArgument):
+        table.upsert(bad)
+    assert len(table.timeline()) == 1
+    assert not list((tmp_path / "t" / ".hoodie" / ".temp").rglob("*.marker.*"))

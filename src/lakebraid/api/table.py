@@ -287,8 +287,8 @@ class Table:
         return replace(done, removed=sweep(self._storage, self._clock, self._config, ledger))
 
     def _write(self, operation: Operation, rows: Any, columns: Sequence[str] | None, block_format: str) -> WriteResult:
-        with self.begin(operation, columns=columns, block_format=block_format) as transaction:
-            transaction.write(rows)
+        options: Any = {"columns": columns, "block_format": block_format}
+        with Transaction(self._writing, self._source, operation, rows=rows, **options) as transaction:
             return transaction.commit()
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:

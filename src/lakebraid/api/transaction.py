@@ -8,12 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
+import pyarrow as pa
+
 from lakebraid import limits
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.api.looking import look
 from lakebraid.api.planning import Source
 from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, StorageError
 from lakebraid.format.commit import CommitMetadata
+from lakebraid.model.config import TableConfig
+from lakebraid.model.incoming import prepare
+from lakebraid.model.keys import record_keys
 from lakebraid.model.schema_text import table_schema_text
 from lakebraid.table.view import load_view
 from lakebraid.tasks.known_keys import KnownKeys
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 
 Operation = Literal["upsert", "insert", "bulk_insert", "delete"]
 _FIRST_TASK = 1000
+_NO_ROWS = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,9 @@ class Transaction:
         columns: Sequence[str] | None = None,
         block_format: str = "parquet",
         spark: SparkSession | None = None,
+        rows: Any = _NO_ROWS,
     ) -> None:
+        """With `rows` they are looked at before the transaction begins, and written: what does not fit leaves no trace."""
         self._writing, self._source, self._operation, self._spark = writing, source, operation, spark
         self._clock = writing.clock
         self._seconds: dict[str, float] = {}
@@ -79,6 +87,7 @@ class Transaction:
             self._ledger = writing.ledger(config)
             self._schema = writing.schema(self._ledger)
             chosen = None if columns is None else tuple(columns)
+            rows = self._checked(rows, config, chosen)
             self.instant, into_base = self._begin(chosen)
             self._heartbeat = self._start_beating(beat_interval_ms(config))
         self._plan_of: Callable[[TableSchema], WritePlan] = lambda schema: WritePlan(
@@ -94,6 +103,12 @@ class Transaction:
             into_base=into_base,
             file_ids=writing.file_ids(properties, self._ledger),
         )
+        if rows is not _NO_ROWS:
+            try:
+                self.write(rows)
+            except BaseException:
+                self._give_up()
+                raise
 
     def write(self, data: Any) -> None:
         """Writes rows into files that nobody sees yet; may be called several times, later rows win ties.
@@ -145,6 +160,10 @@ class Transaction:
         roll_back(self._ledger, self._txn, self.instant)
         self._writing.remember(self._ledger)
 
+    def _give_up(self) -> None:
+        with contextlib.suppress(LakebraidError):  # the error that brought us here says more
+            self.abort()
+
     def __enter__(self) -> Self:
         return self
 
@@ -153,11 +172,20 @@ class Transaction:
             if kind is None and self._end is None:
                 self.commit()
         finally:
-            with contextlib.suppress(LakebraidError):  # the error that brought us here says more
-                self.abort()  # unless it has ended
+            self._give_up()  # unless it has ended
 
     def __repr__(self) -> str:
         return f"Transaction({self._operation} {self.instant}, {self._end or 'open'}, {len(self._files)} files)"
+
+    def _checked(self, rows: Any, config: TableConfig, columns: tuple[str, ...] | None) -> Any:
+        """The rows as Arrow, if they are few and at hand; InvalidArgument if they do not fit the table."""
+        if rows is _NO_ROWS or is_spark(rows) or isinstance(rows, pa.RecordBatchReader) or self._schema is None:
+            return rows
+        table = pa.concat_tables(arrow_pieces(rows, self._schema.columns))
+        if table.num_columns and table.num_rows <= limits.CHECKED_ROWS_MAX:
+            ready = prepare(table, self._schema.columns, config, operation=self._operation, columns=columns)
+            record_keys(ready, config.record_keys, config.has_complex_keys)
+        return table
 
     def _begin(self, columns: tuple[str, ...] | None) -> tuple[str, bool]:
         def begin(*, adds_base: bool) -> str:
