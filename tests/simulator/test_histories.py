@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,7 @@ from simulator.search import enumerate_all, sweep
 from simulator.setting import Setting, drawn
 
 pytestmark = pytest.mark.simulator
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("block", range(6))
@@ -66,3 +71,13 @@ REACHED = {
     "rescued", "rollback finished for another", "refused", "refused by a check", "unknown became published",
     "taken over", "claim lost", "group left out for a delete", "swept", "begin failed", "compacted",
 }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_no_invariant_fails_in_a_minute_of_new_seeds():
+    """Other seeds in every run, on two cores; a failure prints the seed, and the seed is the bug."""
+    first = time.time_ns() // 1_000_000_000 % 10**9 * 1000
+    command = [sys.executable, "-m", "simulator", "--seconds", "60", "--processes", "2", "--seed", str(first)]
+    played = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
+    print(played.stdout[-2000:])
+    assert played.returncode == 0, f"first seed {first}\n{played.stdout[-6000:]}\n{played.stderr[-2000:]}"

@@ -13,7 +13,7 @@ from lakebraid.format.avro_container import read_record, write_record
 from lakebraid.format.records import NAMESPACE, RECORDS, avro_schema, schema_misfit, value_misfit
 from tests.reference import names, unpack
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 PRIMITIVES = {

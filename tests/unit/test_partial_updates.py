@@ -172,7 +172,8 @@ PAIRS = [("a", "b"), ("a", "delete"), ("a", "whole")]
 TRIPLES = [("a", "b", "c"), ("a", "b", "delete"), ("a", "b", "whole"), ("a", "whole", "delete")]
 
 
-@pytest.mark.parametrize("in_base", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "others"])
+@pytest.mark.slow
+@pytest.mark.parametrize("in_base", [False, True], ids=["some", "others"])
 @pytest.mark.parametrize("kinds", PAIRS, ids="+".join)
 def test_two_writers_leave_their_join_in_every_order_of_begin_look_and_commit(
     kinds: tuple[str, ...], in_base: bool

@@ -19,7 +19,7 @@ from lakebraid.txn.file_lock import LOCK
 from tests.scene import Call, Scene, answer, once, row, table_on
 from tests.table_builder import TIMELINE
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 # --- F24: lost locks, lost answers -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from lakebraid.errors import InvalidArgument, RolledBack
 from lakebraid.storage.memory import MemoryStorage
 from tests.scene import CHANGES, READS, Scene, TickingClock, WatchedStorage, answer, make_table, row, table_on
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 # --- several writers in one process ----------------------------------------------------------------------------------

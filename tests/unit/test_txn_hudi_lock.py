@@ -26,7 +26,7 @@ from lakebraid.txn.lease_lock import LeaseLock
 from lakebraid.txn.lock_owner import Owner, format_owner, is_dead, parse_owner, this_process
 from tests.unit.test_txn_ledger import PROPERTIES, Clock
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 PACKAGE = "org.apache.hudi.client.transaction.lock"
 LOCK = file_lock.LOCK
