@@ -111,6 +111,24 @@ def test_times_rise_also_when_the_clock_is_set_back(storage, clock):
     assert operations.begin(on, "b") > before
 
 
+def test_a_writer_whose_staged_object_is_swept_because_others_were_faster_simply_tries_again(storage, monkeypatch):
+    slow, fast = ledger(storage), ledger(storage)
+    real, slept = MemoryStorage.info, []
+
+    def info(self, name):
+        if not slept:
+            slept.append(name)
+            publish(fast, "f", operations.begin(fast, "f"))
+            fast.sweep_staged(fast.newest().number)
+            assert name not in [i.name for i in storage.list(".hoodie/.lakebraid/staged")]
+        return real(self, name)
+
+    monkeypatch.setattr(MemoryStorage, "info", info)
+    start = operations.begin(slow, "s")
+    assert slept
+    assert operations.status(slow, start) == "open"
+
+
 def test_a_clock_minutes_ahead_of_the_storage_is_refused_and_nothing_is_decided(storage):
     fast = Clock(storage.clock.now_ms() + limits.CLOCK_AHEAD_MS_MAX + 1000)
     with pytest.raises(EnvironmentProblem, match="ahead"):

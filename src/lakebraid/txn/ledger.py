@@ -307,7 +307,10 @@ class Ledger:
 
     def _check_clock(self, staged: str) -> None:
         """One bad clock would drag the times of all writers along."""
-        ahead_ms = self.clock.now_ms() - self.storage.info(staged).modified_ms
+        try:
+            ahead_ms = self.clock.now_ms() - self.storage.info(staged).modified_ms
+        except ObjectNotFound:
+            return  # swept: others have taken the slot meanwhile, and the create will say so
         if ahead_ms > limits.CLOCK_AHEAD_MS_MAX:
             raise EnvironmentProblem(
                 f"The clock of this machine is {ahead_ms // 1000:,} seconds ahead of the storage of {self.storage.url}. "
