@@ -42,14 +42,15 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("operation", ["upsert", "delete"])
+@pytest.mark.parametrize(
+    ("case", "operation"),
+    # A delete may come without ordering values.
+    [(c, o) for c in BAD for o in ("upsert", "delete") if (c, o) != ("a missing ordering column", "delete")],
+)
 def test_bad_input_is_refused_by_name_and_writes_nothing(case: str, operation: str) -> None:
     rows, message = BAD[case]
     lake = Lake()
     before = lake.storage.list()
-    if operation == "delete" and case == "a missing ordering column":
-        pytest.skip("a delete may come without")
     with pytest.raises(InvalidArgument, match=message):
         write_rows(lake.storage, lake.plan(operation=operation), rows, 0)
     assert lake.storage.list() == before
