@@ -14,9 +14,10 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import load_views
 from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.markers import forget
 from lakebraid.txn.operations import begin, publish, status
 from lakebraid.txn.rescue import rescue, sweep
-from lakebraid.txn.rollback import forget, roll_back
+from lakebraid.txn.rollback import roll_back
 from simulator import product
 from simulator.compacting import compact
 from simulator.oracle import Change

@@ -13,8 +13,8 @@ from lakebraid.format.plans import CompactionOperation, CompactionPlan, parse_co
 from lakebraid.model.slicing import FileSlice
 from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.markers import forget
 from lakebraid.txn.operations import claim, plan_compaction, publish_plan
-from lakebraid.txn.rollback import forget
 from simulator.tables import SCHEMA
 from simulator.tasks import Merging, Written, run_merge
 from simulator.violation import Violation

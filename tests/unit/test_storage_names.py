@@ -26,8 +26,8 @@ def test_no_accepted_name_leaves_the_root(name: str) -> None:
         check_name(name)
     except InvalidArgument:
         return
-    path = os.path.normpath(f"/root/{name}")
-    assert path == f"/root/{name}"
+    path = os.path.normpath(f"/table/{name}")
+    assert path == f"/table/{name}"
 
 
 @given(

@@ -22,16 +22,14 @@ if TYPE_CHECKING:
 
 def with_ordering(table: Table, config: TableConfig, keys: Any) -> Any:
     """The keys with the ordering values of their rows now; keys without a row are left out, there is nothing to delete."""
-    names = set(keys.columns) if is_spark(keys) else None
-    given = None if is_spark(keys) else pa.concat_tables(arrow_pieces(keys))
-    if given is not None and not given.num_columns and not given.num_rows:
-        return given  # an empty list
-    names = names if given is None else set(given.column_names)
-    if {*config.ordering_fields} <= (names or set()):
-        return keys if given is None else given
-    if given is None:
-        given = keys.select(*_identifying(config, names or set())).toArrow()
-    wanted = _identifying(config, {*given.column_names})
+    given = keys if is_spark(keys) else pa.concat_tables(arrow_pieces(keys))
+    names = {*(given.columns if is_spark(given) else given.column_names)}
+    is_empty_list = not names and not is_spark(given)
+    if is_empty_list or {*config.ordering_fields} <= names:
+        return given
+    wanted = _identifying(config, names)
+    if is_spark(given):
+        given = given.select(*wanted).toArrow()
     rows = table.to_arrow(columns=[*wanted, *config.ordering_fields])
     given = conform(given.select(wanted), pa.schema([rows.schema.field(name) for name in wanted]), "keys to delete")
     return rows.join(given.group_by(wanted).aggregate([]), keys=wanted, join_type="left semi")

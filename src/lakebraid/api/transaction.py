@@ -88,6 +88,7 @@ class Transaction:
             self._schema = writing.schema(self._ledger)
             chosen = None if columns is None else tuple(columns)
             rows = self._checked(rows, config, chosen)
+            file_ids = writing.file_ids(properties, self._ledger)
             self.instant, into_base = self._begin(chosen)
             self._heartbeat = self._start_beating(beat_interval_ms(config))
         self._plan_of: Callable[[TableSchema], WritePlan] = lambda schema: WritePlan(
@@ -101,7 +102,7 @@ class Transaction:
             block_format=block_format,
             columns=chosen,
             into_base=into_base,
-            file_ids=writing.file_ids(properties, self._ledger),
+            file_ids=file_ids,
         )
         if rows is not _NO_ROWS:
             try:

@@ -37,8 +37,8 @@ from lakebraid.txn.heartbeat import (
     storage_now_ms,
 )
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.markers import forget
 from lakebraid.txn.operations import ClaimLost
-from lakebraid.txn.rollback import forget
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, NotATable, ObjectNotFound, StorageError
 from lakebraid.format.commit import CommitMetadata, parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
+from lakebraid.format.plans import CompactionPlan, parse_compaction_plan
 from lakebraid.format.properties import choose_properties, needs_backup
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import TableConfig, parse_config
@@ -194,6 +195,12 @@ def _objects(storage: Storage) -> Iterable[ObjectInfo]:
     for folder in folders:
         if folder != ".hoodie":
             yield from storage.list(folder)
+
+
+def load_compaction_plan(storage: Storage, config: TableConfig, instant: Instant) -> CompactionPlan:
+    """What a planned compaction or log compaction is to do; CorruptFile if the plan is torn."""
+    name = f"{config.timeline_folder}/{instant.file_name(State.REQUESTED, config.layout)}"
+    return parse_compaction_plan(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
 
 
 def load_commit(storage: Storage, config: TableConfig, instant: Instant, clock: Clock) -> CommitMetadata:

@@ -13,14 +13,13 @@ from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.names import BaseFileName, State
-from lakebraid.format.plans import parse_compaction_plan
 from lakebraid.model.config import TableConfig
 from lakebraid.model.instant import Instant
 from lakebraid.model.slicing import BaseFile, FileGroup, FileSlice, GroupId, LogFile, build_groups
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.horizon import check_retained
-from lakebraid.table.loading import DataFile, Loaded, load_commit, load_table, pause
+from lakebraid.table.loading import DataFile, Loaded, load_commit, load_compaction_plan, load_table, pause
 from lakebraid.table.replaced import load_replaced
 from lakebraid.table.schema import load_schema
 
@@ -169,9 +168,8 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline) -> dict[
     for instant in timeline.pending:
         if instant.kind != "compaction":
             continue
-        name = f"{config.timeline_folder}/{instant.file_name(State.REQUESTED, config.layout)}"
         try:
-            plan = parse_compaction_plan(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
+            plan = load_compaction_plan(storage, config, instant)
         except CorruptFile:
             continue
         for operation in plan.operations:

@@ -9,6 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakebraid.tasks.placing import in_partition
+
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
@@ -29,7 +31,7 @@ class StagedFile:
     @property
     def path(self) -> str:
         """The name below the table."""
-        return f"{self.partition}/{self.name}" if self.partition else self.name
+        return in_partition(self.partition, self.name)
 
 
 STAGED_SCHEMA: Final = pa.schema(

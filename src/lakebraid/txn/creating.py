@@ -20,7 +20,7 @@ from lakebraid.tasks.placing import place_file, place_partition
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round
-from lakebraid.txn.rollback import forget
+from lakebraid.txn.markers import forget
 from lakebraid.txn.session import FIXED_IDS
 from lakebraid.txn.stats import write_stats
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakebraid.errors import CorruptFile
@@ -218,22 +218,3 @@ def _number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise TypeError("a number expected")
     return value
-
-
-__all__ = [
-    "LEDGER",
-    "STAGED",
-    "Entry",
-    "LedgerState",
-    "OpenWrite",
-    "PendingPlan",
-    "Undoing",
-    "entry_name",
-    "format_entry",
-    "parse_entry",
-    "parse_entry_name",
-    "parse_staged_name",
-    "replace",
-    "staged_name",
-    "without",
-]

@@ -7,10 +7,13 @@ and so does one whose inflight file is gone. So a heartbeat is judged under the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakebraid import limits
 from lakebraid.format.names import MarkerName, State, TimelineFileName
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn.entries import OpenWrite, Undoing, replace
+from lakebraid.tasks.placing import in_partition
+from lakebraid.txn.entries import OpenWrite, Undoing
 from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round
 from lakebraid.txn.markers import load_markers, marked_file, own_markers
@@ -91,7 +94,7 @@ def _doomed(now: Round, rollback: str, victim: str) -> list[MarkerName]:
     """What the plan names and what markers name: Hudi may have removed one of the two before it died."""
     plan = load_rollback_plan(now.ledger.storage, now.ledger.config, rollback)
     requests = () if plan is None else plan.requests
-    planned = [f"{r.partition_path}/{name}.marker.CREATE".removeprefix("/") for r in requests for name in r.files]
+    planned = [in_partition(r.partition_path, f"{name}.marker.CREATE") for r in requests for name in r.files]
     both = [*own_markers(planned, victim), *load_markers(now.ledger.storage, victim)]
     return list({(m.partition_path, m.data_file_name): m for m in both}.values())
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lakebraid import limits
@@ -34,7 +34,6 @@ from lakebraid.txn.entries import (
     parse_entry,
     parse_entry_name,
     parse_staged_name,
-    replace,
     staged_name,
 )
 from lakebraid.txn.hudi_lock import Hold

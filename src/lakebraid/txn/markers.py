@@ -12,6 +12,7 @@ from lakebraid import limits
 from lakebraid.errors import StorageError
 from lakebraid.format.names import MarkerName, parse_data_file, parse_marker
 from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.heartbeat import heartbeat_name
 
 MARKERS: Final = ".hoodie/.temp"
@@ -37,7 +38,7 @@ def own_markers(names: Iterable[str], start: str) -> list[MarkerName]:
 
 def marked_file(marker: MarkerName) -> str:
     """The data file that a marker announces."""
-    return f"{marker.partition_path}/{marker.data_file_name}".removeprefix("/")
+    return in_partition(marker.partition_path, marker.data_file_name)
 
 
 def forget(storage: Storage, start: str) -> None:

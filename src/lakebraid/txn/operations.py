@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from lakebraid import limits
@@ -13,7 +14,7 @@ from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.plans import CompactionPlan, format_compaction_plan
 from lakebraid.model.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
-from lakebraid.txn.entries import LedgerState, OpenWrite, PendingPlan, replace, without
+from lakebraid.txn.entries import LedgerState, OpenWrite, PendingPlan, without
 from lakebraid.txn.ledger import Already, Decision, DecisionUnknown, Ledger, Round
 
 _COMPLETED_AS = {"compaction": "commit", "logcompaction": "deltacommit", "clustering": "replacecommit"}

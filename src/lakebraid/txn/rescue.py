@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, ObjectNotFound
-from lakebraid.format.names import BaseFileName, State
-from lakebraid.format.plans import parse_compaction_plan
+from lakebraid.format.names import BaseFileName
 from lakebraid.format.times import is_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
-from lakebraid.table.loading import DataFile, load_commit, load_table
+from lakebraid.table.loading import DataFile, load_commit, load_compaction_plan, load_table
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.foreign import adopt_rollback, find_dead
@@ -91,10 +90,8 @@ def _planned_inputs(storage: Storage, config: TableConfig, timeline: Timeline) -
     inputs = set()
     for instant in timeline.pending:
         if instant.kind in ("compaction", "logcompaction"):
-            name = f"{config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
             with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or done meanwhile
-                plan = parse_compaction_plan(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
-                for operation in plan.operations:
+                for operation in load_compaction_plan(storage, config, instant).operations:
                     names = (*operation.delta_file_names, operation.data_file_name)
                     inputs |= {in_partition(operation.partition_path, n) for n in names if n is not None}
     return inputs

@@ -22,8 +22,8 @@ from lakebraid.txn.entries import Undoing, without
 from lakebraid.txn.foreign import dead_write, undo_files
 from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round
-from lakebraid.txn.markers import MARKERS, forget, load_markers, marked_file
-from lakebraid.txn.operations import find_completion, remember_gone
+from lakebraid.txn.markers import forget, load_markers, marked_file
+from lakebraid.txn.operations import remember_gone
 
 
 def roll_back(ledger: Ledger, txn: str, victim: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) -> bool:
@@ -137,6 +137,3 @@ def _decide_done(ledger: Ledger, txn: str, rollback: str, markers: list[MarkerNa
         return Decision("rolled back", state, ((format_rollback_metadata(metadata), name),))
 
     ledger.decide(txn, rule)
-
-
-__all__ = ["MARKERS", "find_completion", "finish_rollback", "forget", "load_markers", "roll_back"]

@@ -22,7 +22,6 @@ from lakebraid.model.schema_text import table_schema_text
 from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_config
-from lakebraid.table.schema import load_schema
 from lakebraid.table.view import load_view
 from lakebraid.txn.entries import Entry
 from lakebraid.txn.hudi_lock import hudi_lock
@@ -133,10 +132,9 @@ class Writing:
 
     def _slow_schema(self, ledger: Ledger) -> TableSchema | None:
         view = load_view(self.storage, ledger.config, self.clock)
-        columns = load_schema(self.storage, ledger.config, self.clock, view.timeline, {}) or view.schema
-        if not columns:
+        if not view.schema:
             return None
-        return TableSchema(columns, table_schema_text(columns, ledger.config.name), None)
+        return TableSchema(view.schema, table_schema_text(view.schema, ledger.config.name), None)
 
 
 def _last_parts(names: list[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Hudi's lock, holds the ledger's state against the timeline: what Hudi took back,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from lakebraid import limits
@@ -19,7 +20,7 @@ from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_config, load_timeline
-from lakebraid.txn.entries import LedgerState, replace
+from lakebraid.txn.entries import LedgerState
 
 _VISIBLE_KINDS: Final = frozenset({"begin", "plan", "publish"})
 """Decisions that add something to the table; taking back must stay possible whatever became of it."""
