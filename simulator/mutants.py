@@ -45,6 +45,10 @@ class Mutant:
         """The drawn setting, bent to where this bug lives."""
         return replace(drawn, **self.weather)
 
+    def is_caught_by(self, invariant: str) -> bool:
+        """Whether this invariant speaks of this bug; what else it breaks on the way proves nothing about checkers."""
+        return invariant in self.caught_by or invariant.split(maxsplit=1)[0] in self.caught_by
+
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:

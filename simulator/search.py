@@ -45,14 +45,20 @@ class Tally:
 
 
 def walk(
-    seeds: Iterator[int], seconds: float, failures_max: int = 1, bend: Callable[[Setting], Setting] | None = None
+    seeds: Iterator[int],
+    seconds: float,
+    failures_max: int = 1,
+    bend: Callable[[Setting], Setting] | None = None,
+    counts: Callable[[str], bool] | None = None,
 ) -> Tally:
-    """Histories of these seeds until the time is over or so many have failed."""
+    """Histories of these seeds until the time is over or so many have failed; `counts` says by which invariants."""
     tally, began = Tally(), time.process_time()
     deadline = time.monotonic() + seconds
     for seed in seeds:
         setting = drawn(seed)
-        tally.add(run_history(bend(setting) if bend else setting))
+        outcome = run_history(bend(setting) if bend else setting)
+        if outcome.failure is None or counts is None or counts(outcome.failure.invariant):
+            tally.add(outcome)
         if len(tally.failures) >= failures_max or time.monotonic() > deadline:
             break
     tally.seconds = time.process_time() - began
@@ -90,9 +96,9 @@ def enumerate_all(setting: Setting, switches_max: int, kills_max: int, runs_max:
 
 
 def hunt(mutant: Mutant, seconds: float, first_seed: int = 0) -> tuple[Outcome | None, int, float]:
-    """The first history in which a planted bug shows, how many were played, and CPU seconds."""
+    """The first history in which an invariant that speaks of the planted bug fails, how many were played, CPU seconds."""
     began = time.process_time()
     with planted(mutant):
-        tally = walk(iter(range(first_seed, 10**9)), seconds, 1, mutant.setting)
+        tally = walk(iter(range(first_seed, 10**9)), seconds, 1, mutant.setting, mutant.is_caught_by)
     found = tally.failures[0] if tally.failures else None
     return found, tally.histories, time.process_time() - began

@@ -22,8 +22,10 @@ class TheLivingAreSpared:
         if intent is None or intent.outcome == "aborting" or victim in self._oracle.sentenced:
             return
         # Without any beat a write counts as alive from its start; the start is a time of its own clock.
-        begun = min(parse_instant_time(victim, UTC), self._oracle.first_seen_ms[victim])
-        moments = [begun, *self._oracle.beats_ms.get(victim, []), self.scene.world.now]
+        # It may run ahead of the storage's, by which beats are dated: after the first beat it says nothing.
+        beats = self._oracle.beats_ms.get(victim, [])
+        begun = min(parse_instant_time(victim, UTC), self._oracle.first_seen_ms[victim], *beats[:1])
+        moments = [begun, *beats, self.scene.world.now]
         gap = max(b - a for a, b in pairwise(sorted(moments)))
         if gap < self.scene.setting.timeout_ms:
             raise Violation(

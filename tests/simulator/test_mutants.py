@@ -18,10 +18,7 @@ def test_a_planted_bug_is_found(mutant):
         with planted(mutant):  # it can be planted; finding it takes hours
             return
     found, histories, _ = hunt(mutant, 120, mutant.first_seed)
-    assert found is not None, f"not found in {histories} histories"
-    assert found.failure is not None
-    invariant = found.failure.invariant
-    assert invariant.split()[0] in mutant.caught_by or invariant in mutant.caught_by, str(found.failure)
+    assert found is not None, f"no invariant that speaks of it failed in {histories} histories"
 
 
 def test_every_invariant_has_a_mutant():

@@ -147,6 +147,12 @@ class Ledger:
             with contextlib.suppress(ObjectNotFound):
                 found = self._read(newer[-1])
 
+    def settled(self) -> Entry:
+        """The newest entry, made true on the timeline: whoever acts on a decision outside of `decide` needs it so."""
+        entry = self.newest()
+        self._make_newest_true(entry)
+        return entry
+
     def decide(self, txn: str, rule: Rule, *, before_true: Callable[[Any], object] | None = None) -> Any:
         """What the rule's decision gave: made now, or found to be made already. The rule may refuse by raising.
 

@@ -41,7 +41,8 @@ def roll_back(ledger: Ledger, txn: str, victim: str, *, timeout_ms: int = limits
 
 def finish_rollback(ledger: Ledger, txn: str, rollback: str) -> None:
     """Executes a decided rollback, unless it is done."""
-    entry = ledger.newest()
+    # The rollback is on the timeline before the files go, so that Hudi sees why they do.
+    entry = ledger.newest() if ledger.is_shared else ledger.settled()
     undoing = entry.state.rollbacks.get(rollback)
     if undoing is None:
         return
