@@ -9,12 +9,12 @@ from lakebraid import limits
 from lakebraid.errors import CommitRefused, ObjectNotFound, StorageError
 from lakebraid.format.commit import CommitMetadata, WriteStat
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
-from lakebraid.format.plans import CompactionOperation, CompactionPlan, parse_compaction_plan
+from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_compaction_plan, parse_compaction_plan
 from lakebraid.model.slicing import FileSlice
 from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.markers import forget
-from lakebraid.txn.operations import claim, plan_compaction, publish_plan
+from lakebraid.txn.plans import claim, decide_plan, publish_plan
 from simulator.tables import SCHEMA
 from simulator.tasks import Merging, Written, run_merge
 from simulator.violation import Violation
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def compact(scene: Scene, process: Process, ledger: Ledger, txn: str) -> None:
     """Plans, then executes every pending plan whose executor is not alive."""
-    plan_compaction(ledger, f"{txn}-plan", lambda now, start: build_plan(scene, now, start))
+    decide_plan(ledger, f"{txn}-plan", "compaction", lambda now, start: _content(build_plan(scene, now, start)))
     plans = ledger.newest().state.plans
     if not plans:
         return
@@ -59,6 +59,10 @@ def build_plan(scene: Scene, now: Round, _start: str) -> CompactionPlan | None:
             continue
         operations.append(operation_of(part))
     return CompactionPlan(tuple(operations)) if operations else None
+
+
+def _content(plan: CompactionPlan | None) -> bytes | None:
+    return None if plan is None else format_compaction_plan(plan)
 
 
 def operation_of(part: FileSlice) -> CompactionOperation:

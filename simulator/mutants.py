@@ -253,7 +253,7 @@ MUTANTS = (
         ("8",), {},
     ),
     Mutant(
-        "an executor that lost its claim publishes", "claim", _OPERATIONS, "publish_plan",
+        "an executor that lost its claim publishes", "claim", "lakebraid.txn.plans", "publish_plan",
         "if plan.epoch != epoch:", "if False:",
         ("3", "5", "1", "15", "no crash"), {
             **_SMALL, "rates": _PAUSES, "timeout_ms": 300, "call_ms": 20,

@@ -19,7 +19,7 @@ from lakebraid.api.planning import Source
 from lakebraid.api.transaction import Transaction
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SchemaConflict, StorageError
 from lakebraid.model import timeline
-from lakebraid.services import compaction
+from lakebraid.services import claims, compaction
 from lakebraid.table import loading, schema
 from lakebraid.tasks.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
@@ -109,7 +109,7 @@ def replaced(scene: Scene) -> Iterator[None]:
     changes = (
         *_REMEMBERED,
         (transaction, "Heartbeat", SimHeartbeat),
-        (compaction, "Heartbeat", SimHeartbeat),
+        (claims, "Heartbeat", SimHeartbeat),
         (compaction, "find_hazards", find_hazards),
         (compaction, "run_tasks", run_tasks),
     )

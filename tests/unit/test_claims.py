@@ -7,6 +7,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.services import compaction
+from lakebraid.txn.plans import ClaimLost
 
 pytestmark = pytest.mark.unit
 
@@ -36,8 +37,8 @@ def test_a_failed_executor_gives_its_claim_back_and_the_next_one_need_not_wait(t
 
 
 def test_an_executor_that_lost_its_claim_leaves_the_heartbeat_of_the_new_one_alone(table, monkeypatch):
-    fail_once(monkeypatch, compaction.ClaimLost("taken over"))
-    with pytest.raises(compaction.ClaimLost):
+    fail_once(monkeypatch, ClaimLost("taken over"))
+    with pytest.raises(ClaimLost):
         table.compact()
     assert list(Path(table.path, ".hoodie/.heartbeat").iterdir())
     assert table.compact() == [], "its holder counts as alive"

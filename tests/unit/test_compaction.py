@@ -20,12 +20,13 @@ from lakebraid.format.plans import (
     parse_compaction_plan,
 )
 from lakebraid.services.choosing import OLDEST_OPEN, Scope
-from lakebraid.services.compaction import abandoned_plans, load_plan, plan_compaction, run_plan
+from lakebraid.services.claims import abandoned_plans
+from lakebraid.services.compaction import load_plan, plan_compaction, run_plan
 from lakebraid.services.executing import compact_tasks
 from lakebraid.tasks import compact as compact_task
-from lakebraid.txn import operations
+from lakebraid.txn import operations, plans
 from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.operations import ClaimLost
+from lakebraid.txn.plans import ClaimLost
 from tests.compacting import Bench
 from tests.oracle import Block, Gone, Instant, Log, Put, Settings
 from tests.small_histories import BY_COMMIT, BY_EVENT, COLUMNS, G, log, put, shown
@@ -318,7 +319,7 @@ def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_not
     start = table.plan()
     assert start is not None
     zombie = Ledger(table.storage, table.clock, table.config)
-    epoch = operations.claim(zombie, "zombie", start, seen=0)
+    epoch = plans.claim(zombie, "zombie", start, seen=0)
     plan = load_plan(zombie, start)
     work = replace(zombie_plan(table, start), epoch=epoch)
     sizes = {i.name: i.size for i in table.storage.list()}
@@ -329,7 +330,7 @@ def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_not
     table.run(start)
     assert table.names(suffix=f"_0-0-{epoch}_{start}.parquet") == []
     assert not [n for n in table.names() if n.endswith(f"{start}.log.1_0-0-{epoch}")]
-    assert operations.publish_plan(zombie, "zombie", start, epoch, lambda _: CommitMetadata())
+    assert plans.publish_plan(zombie, "zombie", start, epoch, lambda _: CommitMetadata())
     assert seen(table) == {"a": "a"}
 
 
@@ -346,10 +347,10 @@ def test_a_plan_whose_executor_is_alive_is_left_to_it() -> None:
     write(table, put("a", "a"))
     start = table.plan()
     assert start is not None
-    operations.claim(table.ledger, "alive", start, seen=0)
+    plans.claim(table.ledger, "alive", start, seen=0)
     with pytest.raises(ClaimLost, match="alive"):
         run_plan(table.writing, table.ledger, start)
-    assert abandoned_plans(table.ledger) == []
+    assert abandoned_plans(table.ledger, "compaction", load_plan) == []
 
 
 def test_a_plan_that_failed_is_executed_again_with_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +364,7 @@ def test_a_plan_that_failed_is_executed_again_with_the_same_rows(monkeypatch: py
             table.run(start)
     assert seen(table) == {"a": "a"}
     table.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
-    assert abandoned_plans(table.ledger) == [start]
+    assert abandoned_plans(table.ledger, "compaction", load_plan) == [start]
     assert table.run(start).rows == 1
     assert seen(table) == {"a": "a"}
 
@@ -374,7 +375,7 @@ def test_a_torn_plan_hinders_nobody() -> None:
     torn = f"{TIMELINE}/{t(1)}.compaction.requested"
     table.storage.create(torn, b"Obj")
     table.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
-    assert abandoned_plans(table.ledger) == []
+    assert abandoned_plans(table.ledger, "compaction", load_plan) == []
     assert table.compact() is not None
     assert table.storage.info(torn)
     with pytest.raises(CorruptFile):

@@ -32,12 +32,12 @@ from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import parse_config
 from lakebraid.storage import LocalStorage, MemoryStorage, Storage
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn import operations
+from lakebraid.txn import operations, plans
 from lakebraid.txn.file_lock import LOCK, FileLock
 from lakebraid.txn.foreign import adopt_rollback
 from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.operations import ClaimLost
+from lakebraid.txn.plans import ClaimLost
 from lakebraid.txn.rescue import rescue
 from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
 from tests.table_builder import put_history
@@ -431,7 +431,7 @@ def test_settings_that_were_changed_meanwhile_refuse_the_commit(storage):
 
 def planned(on: Ledger) -> str:
     plan = CompactionPlan((CompactionOperation("", "00000000-0000-0000-0000-000000000000-0", "20260102030405678"),))
-    start = operations.plan_compaction(on, "p", lambda _now, _start: plan)
+    start = plans.decide_plan(on, "p", "compaction", lambda _now, _start: format_compaction_plan(plan))
     assert start is not None
     return start
 
@@ -439,9 +439,9 @@ def planned(on: Ledger) -> str:
 def test_a_plan_of_ours_that_hudi_executed_is_not_published_twice(storage, hudi):
     on = shared(storage)
     start = planned(on)
-    epoch = operations.claim(on, "c", start, seen=None)
+    epoch = plans.claim(on, "c", start, seen=None)
     completion = hudi.complete(start, "commit")
-    assert operations.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) == completion
+    assert plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) == completion
     assert completions(storage) == [completion]
 
 
@@ -449,21 +449,21 @@ def test_a_plan_of_ours_that_hudi_executed_is_not_published_twice(storage, hudi)
 def test_a_claim_is_lost_when_hudi_rolls_the_attempt_back(storage, hudi, done):
     on = shared(storage)
     start = planned(on)
-    epoch = operations.claim(on, "c", start, seen=None)
+    epoch = plans.claim(on, "c", start, seen=None)
     rollback = hudi.plan_rollback(start, action="compaction")
     if done:
         hudi.remove(start, State.INFLIGHT, action="compaction")
         hudi.put(rollback, "rollback", State.COMPLETED, rollback[:-1] + "9")
     with pytest.raises(ClaimLost):
-        operations.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata())
+        plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata())
 
 
 def test_a_plan_of_hudi_can_be_claimed_and_published(storage, hudi):
     start = hudi.begin("compaction")
     hudi.remove(start, State.INFLIGHT, action="compaction")
     on = shared(storage)
-    epoch = operations.claim(on, "c", start, seen=None)
-    assert operations.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) in completions(storage)
+    epoch = plans.claim(on, "c", start, seen=None)
+    assert plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) in completions(storage)
 
 
 # Dead writers of Hudi

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from lakebraid import limits
 from lakebraid.api.changes import Changes
 from lakebraid.api.deleting import with_ordering
 from lakebraid.api.inputs import arrow_schema, repeatable
+from lakebraid.api.maintenance import Maintenance
 from lakebraid.api.planning import Mode, Source, Where
 from lakebraid.api.snapshot import Snapshot
 from lakebraid.api.transaction import Operation, Transaction, WriteResult
@@ -24,17 +24,12 @@ from lakebraid.errors import InvalidArgument, SnapshotExpired, WriteConflict
 from lakebraid.format.times import parse_user_time
 from lakebraid.model.config import MergeMode, TableConfig
 from lakebraid.model.creation import check_agrees, plan_table
-from lakebraid.services import compaction
-from lakebraid.services.compaction import Compacted
 from lakebraid.storage import Storage, open_storage
 from lakebraid.table.listing import TimelineListing, load_listing
 from lakebraid.table.loading import load_config, pause
 from lakebraid.table.show import printable
 from lakebraid.table.view import load_view, load_views
-from lakebraid.txn import operations
 from lakebraid.txn.creating import create_table
-from lakebraid.txn.heartbeat import silence_ms_max
-from lakebraid.txn.rescue import Rescue, rescue, sweep
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:
@@ -48,7 +43,7 @@ Rows = Any
 """Rows to write: a Spark DataFrame, an Arrow table or reader, a pandas or polars DataFrame, a list of dictionaries."""
 
 
-class Table:
+class Table(Maintenance):
     """An Apache Hudi table, made by lakebraid, Hudi or any engine that writes the format.
 
     Every call looks at the table anew; nothing is cached but where it lies and what its properties say.
@@ -263,28 +258,6 @@ class Table:
         if self._config.merge_mode is MergeMode.EVENT_TIME:
             keys = with_ordering(self, self._config, keys)
         return self._write("delete", keys, None, "parquet")
-
-    def status(self, instant: str) -> Literal["published", "refused", "open"]:
-        """How the write of that instant ended, or that it has not."""
-        return operations.status(self._writing.ledger(self._config), instant)
-
-    def compact(self, *, spark: SparkSession | None = None) -> list[Compacted]:
-        """Merges log files into base files, in process or, if there is much to do or `spark` is given, on Spark.
-
-        Runs beside any number of writers and changes no answer. First brings plans to their end whose executors died.
-        """
-        return compaction.compact(self._writing, options=dict(self._source.options), spark=spark)
-
-    def rollback(self, *, timeout_seconds: float | None = None) -> Rescue:
-        """Takes back the writes of dead writers and removes what they left behind.
-
-        Dead is who has shown no heartbeat for `timeout_seconds`; without it the table's setting counts, two minutes.
-        A living writer whose beat is merely late may be hit; its commit is then refused, and nothing of it is visible.
-        """
-        ledger = self._writing.ledger(self._config)
-        timeout_ms = silence_ms_max(self._config) if timeout_seconds is None else int(timeout_seconds * 1000)
-        done = rescue(ledger, self._clock.token(), timeout_ms=timeout_ms)
-        return replace(done, removed=sweep(self._storage, self._clock, self._config, ledger))
 
     def _write(self, operation: Operation, rows: Any, columns: Sequence[str] | None, block_format: str) -> WriteResult:
         options: Any = {"columns": columns, "block_format": block_format}

@@ -40,6 +40,8 @@ class PendingPlan:
     epoch: int = 0
     """The number of the entry that claimed it last; 0 if nobody has."""
     claimant: str = ""
+    is_removable: bool = False
+    """Whether it is executed once at most, and taken back if that fails or nobody comes (RFC-79)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,23 @@ class Undoing:
     victim: str
     action: str
     txn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """A restore that was decided and has not been reported done."""
+
+    until: str
+    """Completions after this time, and before the restore, never were."""
+    txn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A reader that still needs the files of one completion time; its holder beats, or it expires."""
+
+    time: str
+    holder: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +81,17 @@ class LedgerState:
     rollbacks: Mapping[str, Undoing] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)
     """Starts that were rolled back lately, and when: late files of theirs may still appear."""
+    cleans: Mapping[str, str] = field(default_factory=dict)
+    """Cleans that were decided and not reported done, and who decided them."""
+    restores: Mapping[str, Restoring] = field(default_factory=dict)
+    leases: Mapping[str, Lease] = field(default_factory=dict)
+    """By the token of the reader."""
+    consumers: Mapping[str, str] = field(default_factory=dict)
+    """Named readers of changes, and up to which completion time they have read."""
     archived: str = _NEVER
+    """Instants that began up to this time and are completed never change again: they may move into the history."""
     horizon: str = _NEVER
+    """As of earlier completion times than this, files are missing: a clean removed them."""
     schema_file: str | None = None
     """The timeline file of the commit that carries the table's schema; None: nobody has stated one to us yet."""
     is_fresh: bool = False
@@ -136,9 +164,13 @@ def format_entry(entry: Entry) -> bytes:
         "state": {
             "last": state.last,
             "open": {s: [w.txn, w.action, w.adds_base, w.columns] for s, w in state.open.items()},
-            "plans": {s: [p.action, p.planner, p.epoch, p.claimant] for s, p in state.plans.items()},
+            "plans": {s: [p.action, p.planner, p.epoch, p.claimant, p.is_removable] for s, p in state.plans.items()},
             "rollbacks": {s: [u.victim, u.action, u.txn] for s, u in state.rollbacks.items()},
             "gone": dict(state.gone),
+            "cleans": dict(state.cleans),
+            "restores": {s: [r.until, r.txn] for s, r in state.restores.items()},
+            "leases": {token: [lease.time, lease.holder] for token, lease in state.leases.items()},
+            "consumers": dict(state.consumers),
             "archived": state.archived,
             "horizon": state.horizon,
             "schema_file": state.schema_file,
@@ -185,11 +217,15 @@ def _entry(record: dict[str, Any]) -> Entry:
                 for s, w in state["open"].items()
             },
             plans={
-                _text(s): PendingPlan(_text(p[0]), _text(p[1]), _number(p[2]), _text(p[3]))
+                _text(s): PendingPlan(_text(p[0]), _text(p[1]), _number(p[2]), _text(p[3]), p[4] is True)
                 for s, p in state["plans"].items()
             },
             rollbacks={_text(s): Undoing(*(_text(part) for part in u)) for s, u in state["rollbacks"].items()},
             gone={_text(s): _text(t) for s, t in state["gone"].items()},
+            cleans={_text(s): _text(t) for s, t in state["cleans"].items()},
+            restores={_text(s): Restoring(_text(r[0]), _text(r[1])) for s, r in state["restores"].items()},
+            leases={_text(token): Lease(_text(v[0]), _text(v[1])) for token, v in state["leases"].items()},
+            consumers={_text(name): _text(time) for name, time in state["consumers"].items()},
             archived=_text(state["archived"]),
             horizon=_text(state["horizon"]),
             schema_file=None if state["schema_file"] is None else _text(state["schema_file"]),
@@ -201,6 +237,8 @@ def _entry(record: dict[str, Any]) -> Entry:
 def _times(entry: Entry) -> list[str]:
     state = entry.state
     named = [*state.open, *state.plans, *state.rollbacks, *state.gone, *(u.victim for u in state.rollbacks.values())]
+    named += [*state.cleans, *state.restores, *(r.until for r in state.restores.values())]
+    named += [*(lease.time for lease in state.leases.values()), *state.consumers.values()]
     return [entry.time, state.last, state.archived, state.horizon, *named, *state.gone.values()]
 
 

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executing a plan alone: a claim in the ledger, a heartbeat while it is held, and whatever dead executors left.
+
+Of any number of executors one has the claim; whoever takes it over after a silence outranks the one before, whose
+files can never be published any more. That is RFC-79's guard, without a lock: docs/decisions/0007-ledger.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from lakebraid import limits
+from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound
+from lakebraid.format.names import State, parse_data_file
+from lakebraid.format.plans import parse_compaction_plan, parse_requested_replace
+from lakebraid.model.instant import Instant
+from lakebraid.model.slicing import GroupId
+from lakebraid.model.timeline import Timeline
+from lakebraid.table.loading import load_timeline
+from lakebraid.txn.heartbeat import (
+    Heartbeat,
+    beat,
+    beat_interval_ms,
+    is_expired,
+    silence_ms_max,
+    storage_now_ms,
+)
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.plans import COMPLETED_AS, ClaimLost, claim, release
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A claim that is ours, as far as we know."""
+
+    txn: str
+    start: str
+    epoch: int
+    lost: threading.Event = field(default_factory=threading.Event)
+
+    def check(self) -> None:
+        """Raises ClaimLost if the heartbeat has found that another executor took the plan over."""
+        if self.lost.is_set():
+            raise ClaimLost(
+                f"The plan {self.start} was taken over by another executor. Nothing of this attempt is visible."
+            )
+
+    def is_left_behind(self, name: str) -> bool:
+        """Whether the file was written for this plan under an earlier claim of ours: it is dead for ever."""
+        parsed = parse_data_file(name.rpartition("/")[2])
+        if parsed is None or parsed.request_time != self.start or parsed.write_token is None:
+            return False
+        *first, epoch = parsed.write_token.split("-")
+        return first == ["0", "0"] and epoch.isdigit() and 0 < int(epoch) < self.epoch
+
+
+@contextlib.contextmanager
+def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
+    """The claim on a pending plan, with a heartbeat, for as long as the block runs; ClaimLost if a living one has it.
+
+    If the block fails the claim is given back, so that others need not wait until the heartbeat has expired.
+    """
+    held = _claim(ledger, start)
+    interval_s = beat_interval_ms(ledger.config) / 1000
+    heartbeat = Heartbeat(ledger.storage, start, interval_s, lambda: _is_held(ledger, held), held.lost.set)
+    heartbeat.run()
+    try:
+        yield held
+    except ClaimLost:
+        raise  # the heartbeat is another one's by now
+    except BaseException:
+        with contextlib.suppress(LakebraidError):
+            release(ledger, held.txn, start, held.epoch)
+        raise
+    finally:
+        heartbeat.stop()
+
+
+def abandoned_plans(ledger: Ledger, kind: str, load: Callable[[Ledger, str], object]) -> list[str]:
+    """Starts of pending plans that nobody has worked on for a while, oldest first.
+
+    `load` reads a plan: a torn one is nobody's to execute, and not ours to remove (scenario F20).
+    """
+    pending = [i.request_time for i in load_timeline(ledger.storage, ledger.config).pending if i.kind == kind]
+    if not pending:
+        return []
+    released = {s for s, plan in ledger.newest().state.plans.items() if plan.epoch and not plan.claimant}
+    storage, config = ledger.storage, ledger.config
+    now_ms, silence_ms = storage_now_ms(storage, ledger.clock), silence_ms_max(config)
+    free = [s for s in pending if s in released or is_expired(storage, config, s, now_ms, silence_ms)]
+    return [start for start in free if _is_whole(ledger, start, load)]
+
+
+def planned_groups(ledger: Ledger, timeline: Timeline) -> Iterator[GroupId]:
+    """The groups of all pending plans. A torn plan is passed over, as readers do: nobody can execute it."""
+    for instant in timeline.pending:
+        if instant.kind in COMPLETED_AS:
+            with contextlib.suppress(CorruptFile, ObjectNotFound):
+                yield from _groups_of(ledger, instant)
+
+
+def _groups_of(ledger: Ledger, instant: Instant) -> Iterator[GroupId]:
+    name = f"{ledger.config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
+    data = ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
+    if instant.kind == "clustering":
+        plan = parse_requested_replace(data, name).plan
+        parts = [part for group in (plan.groups if plan else ()) for part in group.slices]
+        yield from (GroupId(part.partition_path, part.file_id) for part in parts)
+    else:
+        named = parse_compaction_plan(data, name).operations
+        yield from (GroupId(operation.partition_path, operation.file_id) for operation in named)
+
+
+def _is_whole(ledger: Ledger, start: str, load: Callable[[Ledger, str], object]) -> bool:
+    with contextlib.suppress(CorruptFile, ClaimLost):
+        load(ledger, start)
+        return True
+    return False
+
+
+def _claim(ledger: Ledger, start: str) -> Held:
+    seen = _judged_epoch(ledger, start)
+    beat(ledger.storage, start)  # before others can see the claim, so that nobody takes it for a dead one's
+    txn = ledger.clock.token()
+    return Held(txn, start, claim(ledger, txn, start, seen=seen))
+
+
+def _judged_epoch(ledger: Ledger, start: str) -> int | None:
+    """The claim that is on the plan now, if it may be taken over; ClaimLost if its holder is alive."""
+    plan = ledger.newest().state.plans.get(start)
+    known = load_timeline(ledger.storage, ledger.config).write(start)
+    # A plan of Apache Hudi is not in the ledger; its executor leaves an inflight file and beats.
+    is_held = plan.claimant != "" if plan is not None else known is not None and known.state is State.INFLIGHT
+    if is_held:
+        now_ms = storage_now_ms(ledger.storage, ledger.clock)
+        if not is_expired(ledger.storage, ledger.config, start, now_ms, silence_ms_max(ledger.config)):
+            raise ClaimLost(
+                f"The plan {start} of {ledger.storage.url} is being executed by somebody who is alive. Nothing was "
+                "changed. Let it work, or try again later.",
+                instant=start,
+            )
+    return None if plan is None else plan.epoch
+
+
+def _is_held(ledger: Ledger, held: Held) -> bool:
+    watching = Ledger(ledger.storage, ledger.clock, ledger.config)
+    plan = watching.newest().state.plans.get(held.start)
+    return plan is not None and plan.epoch == held.epoch
