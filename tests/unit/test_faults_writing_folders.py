@@ -163,7 +163,7 @@ def test_rows_that_do_not_fit_are_refused_by_name_and_leave_nothing_behind(rows:
     table = table_on(storage, storage.clock)
     before = files(storage)
     with pytest.raises(InvalidArgument, match=says) as caught:
-        table.upsert(rows)
+        table.upsert(rows, evolve=False)
     assert "Nothing was written" in caught.value.message
     assert files(storage) == before
     assert answer(table) == BEFORE
@@ -174,7 +174,7 @@ def test_rows_that_do_not_fit_are_refused_by_name_and_leave_nothing_behind(rows:
 def test_a_transaction_in_which_a_write_failed_is_not_committed_and_leaves_nothing_behind() -> None:
     storage = restored()
     table = table_on(storage, storage.clock)
-    transaction = table.begin()
+    transaction = table.begin(evolve=False)
     transaction.write(pa.Table.from_pylist(ROWS))
     with pytest.raises(InvalidArgument, match="extra"):
         transaction.write([parted("x", "x", "p") | {"extra": 1}])

@@ -230,7 +230,7 @@ def test_the_first_rows_state_the_schema_of_a_table_made_without_one() -> None:
     scene.table.upsert(pa.table({"id": ["a"], "ts": pa.array([1], pa.int64()), "v": ["1"]}))
     assert scene.table.schema.names == ["id", "ts", "v"]
     with pytest.raises(InvalidArgument, match="'x'"):
-        scene.table.upsert([{"id": "a", "ts": 2, "x": 1}])
+        scene.table.upsert([{"id": "a", "ts": 2, "x": 1}], evolve=False)
     scene.table.upsert([{"id": "a", "ts": 2, "v": "2"}])
     assert answer(scene.table) == {"a": "2"}
 
@@ -241,7 +241,7 @@ def test_of_two_racing_first_commits_with_different_columns_one_is_refused_whole
     first.write(pa.table({"id": ["a"], "ts": [1], "v": ["first"]}))
     second.write(pa.table({"id": ["b"], "ts": [1], "other": [7]}))
     first.commit()
-    with pytest.raises(SchemaConflict, match=r"schema.*first.*Nothing was published.*id, ts, v"):
+    with pytest.raises(SchemaConflict, match=r"(?s)schema.*first.*Nothing was published.*other"):
         second.commit()
     assert scene.table.status(second.instant) == "refused"
     assert answer(scene.table) == {"a": "first"}

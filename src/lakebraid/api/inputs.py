@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
+from lakebraid.model.evolving import is_wider
 
 
 def is_spark(data: object) -> bool:
@@ -50,7 +52,7 @@ def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
     kind = type(data)
     try:
         if kind.__module__.startswith("pandas"):
-            return pa.Table.from_pandas(data, preserve_index=False)
+            return _narrowed(pa.Table.from_pandas(data, preserve_index=False), table)
         if kind.__module__.startswith("polars") and kind.__name__ == "LazyFrame":
             data = data.collect()
         if hasattr(data, "__arrow_c_stream__"):
@@ -58,7 +60,7 @@ def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
         if hasattr(data, "to_arrow"):
             return data.to_arrow()
         if isinstance(data, Mapping):
-            return pa.table({name: pa.array(values, _type(table, name)) for name, values in data.items()})
+            return pa.table({name: _array(list(values), _type(table, name)) for name, values in data.items()})
         if isinstance(data, Iterable) and not isinstance(data, str | bytes):
             return _from_rows(list(data), table)
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
@@ -75,8 +77,28 @@ def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
 def _from_rows(rows: list[Any], table: pa.Schema | None) -> pa.Table:
     """Rows of plain Python; a column that only some of them have is null in the others."""
     names = dict.fromkeys(name for row in rows for name in row)
-    columns = {name: pa.array([row.get(name) for row in rows], _type(table, name)) for name in names}
-    return pa.table(columns)
+    return pa.table({name: _array([row.get(name) for row in rows], _type(table, name)) for name in names})
+
+
+def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
+    """Plain values in the table's type; in a wider one, if they do not fit and there is one."""
+    try:
+        return pa.array(values, kind)
+    except pa.ArrowException:
+        array = pa.array(values)
+        if kind is None or not is_wider(array.type, kind):
+            raise
+        return array
+
+
+def _narrowed(rows: pa.Table, table: pa.Schema | None) -> pa.Table:
+    """The same rows in the table's narrower types, where the values fit: pandas knows no int of its own accord."""
+    for at, field in enumerate(rows.schema):
+        kind = _type(table, field.name)
+        if kind is not None and is_wider(field.type, kind):
+            with contextlib.suppress(pa.ArrowException):
+                rows = rows.set_column(at, field.name, rows.column(at).cast(kind))
+    return rows
 
 
 def _type(table: pa.Schema | None, name: str) -> pa.DataType | None:

@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from lakebraid import limits
+from lakebraid.api.altering import Alteration
 from lakebraid.api.changes import Changes
 from lakebraid.api.deleting import with_ordering
 from lakebraid.api.inputs import arrow_schema, repeatable
 from lakebraid.api.maintenance import Maintenance
 from lakebraid.api.planning import Mode, Source, Where
 from lakebraid.api.snapshot import Snapshot
-from lakebraid.api.transaction import Operation, Transaction, WriteResult
+from lakebraid.api.transaction import (
+    SCHEMA_CONFLICT,
+    Operation,
+    SchemaConflicts,
+    Transaction,
+    WriteResult,
+    check_answer,
+)
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, SnapshotExpired, WriteConflict
 from lakebraid.format.times import parse_user_time
@@ -91,6 +99,7 @@ class Table(Maintenance):
         seed_base: bool | None = None,
         hive_style_partitioning: bool | None = None,
         shared: bool = False,
+        schema_conflict: SchemaConflicts = "abort",
         exist_ok: bool = False,
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
@@ -98,8 +107,12 @@ class Table(Maintenance):
         """A new table of version 9; `schema` is an Arrow schema, a Spark StructType, DDL text, or None: the first rows say.
 
         With `ordering_fields` the greatest ordering value of a key wins, else the last writer. `shared=True` if Apache
-        Hudi jobs write the table as well: then every decision is made inside Hudi's own lock.
+        Hudi jobs write the table as well: then every decision is made inside Hudi's own lock. `schema_conflict="merge"`
+        joins schema changes of concurrent writers where they fit together, instead of refusing the second one.
         """
+        check_answer(schema_conflict)
+        if schema_conflict != "abort":
+            properties = {**(properties or {}), SCHEMA_CONFLICT: schema_conflict}
         storage = open_storage(path, storage_options)
         clock = clock or SystemClock()
         spec = plan_table(
@@ -215,39 +228,80 @@ class Table(Maintenance):
         return Changes(self._storage, self._source, older[0] if older else None, newer, images=images)
 
     def begin(
-        self, operation: Operation = "upsert", *, columns: Sequence[str] | None = None, block_format: str = "parquet"
+        self,
+        operation: Operation = "upsert",
+        *,
+        columns: Sequence[str] | None = None,
+        block_format: str = "parquet",
+        evolve: bool = True,
+        schema_conflict: SchemaConflicts | None = None,
     ) -> Transaction:
         """A write in steps: `txn.write(rows)` any number of times, then `txn.commit()` or `txn.abort()`.
 
         `columns` makes it a partial update: columns that are not named stay as they are. Its commit may raise
-        WriteConflict, if another writer brought a row for a key that was new; then begin and write again.
+        WriteConflict, if another writer brought a row for a key that was new; then begin and write again. Rows may
+        bring new columns and wider types, unless `evolve=False`; SchemaConflict if another writer changed the schema in
+        another way meanwhile.
         """
-        return Transaction(self._writing, self._source, operation, columns=columns, block_format=block_format)
+        return Transaction(
+            self._writing,
+            self._source,
+            operation,
+            columns=columns,
+            block_format=block_format,
+            evolve=evolve,
+            schema_conflict=schema_conflict,
+        )
 
-    def upsert(self, rows: Rows, *, columns: Sequence[str] | None = None, block_format: str = "parquet") -> WriteResult:
+    def upsert(
+        self,
+        rows: Rows,
+        *,
+        columns: Sequence[str] | None = None,
+        block_format: str = "parquet",
+        evolve: bool = True,
+        schema_conflict: SchemaConflicts | None = None,
+    ) -> WriteResult:
         """Inserts rows, or changes those whose key is there; with `columns`, only these columns of them.
 
         Never waits for other writers, and is never refused because another one touched the same keys. A key that has no
         row yet gets one, with NULL in the columns that are not named; if two partial updates open a row for the same
-        key at once, the second is done again by itself, so its rows may be read twice.
+        key at once, the second is done again by itself, so its rows may be read twice. `evolve` as in `begin`.
         """
+        how = {"block_format": block_format, "evolve": evolve, "schema_conflict": schema_conflict}
         if columns is None:
-            return self._write("upsert", rows, columns, block_format)
+            return self._write("upsert", rows, **how)
         rows = repeatable(rows)
         for attempt in range(limits.PARTIAL_ATTEMPTS_MAX - 1):
             try:
-                return self._write("upsert", rows, columns, block_format)
+                return self._write("upsert", rows, columns=columns, **how)
             except (WriteConflict, SnapshotExpired):  # the latter: a clean removed what the keys were read from
                 pause(self._clock, attempt)
-        return self._write("upsert", rows, columns, block_format)
+        return self._write("upsert", rows, columns=columns, **how)
 
-    def insert(self, rows: Rows, *, block_format: str = "parquet") -> WriteResult:
-        """Inserts rows. One whose key is there already is treated as an update."""
-        return self._write("insert", rows, None, block_format)
+    def insert(
+        self,
+        rows: Rows,
+        *,
+        block_format: str = "parquet",
+        evolve: bool = True,
+        schema_conflict: SchemaConflicts | None = None,
+    ) -> WriteResult:
+        """Inserts rows. One whose key is there already is treated as an update. `evolve` as in `begin`."""
+        return self._write("insert", rows, block_format=block_format, evolve=evolve, schema_conflict=schema_conflict)
 
-    def bulk_insert(self, rows: Rows, *, block_format: str = "parquet") -> WriteResult:
+    def bulk_insert(
+        self,
+        rows: Rows,
+        *,
+        block_format: str = "parquet",
+        evolve: bool = True,
+        schema_conflict: SchemaConflicts | None = None,
+    ) -> WriteResult:
         """Loads many rows; into a table without rows this writes base files at once, which is the fastest."""
-        return self._write("bulk_insert", rows, None, block_format)
+        return self._write(
+            "bulk_insert", rows, block_format=block_format, evolve=evolve, schema_conflict=schema_conflict
+        )
 
     def delete(self, keys: Rows) -> WriteResult:
         """Deletes rows by their key columns, and by the partition columns of a partitioned table.
@@ -257,11 +311,14 @@ class Table(Maintenance):
         """
         if self._config.merge_mode is MergeMode.EVENT_TIME:
             keys = with_ordering(self, self._config, keys)
-        return self._write("delete", keys, None, "parquet")
+        return self._write("delete", keys)
 
-    def _write(self, operation: Operation, rows: Any, columns: Sequence[str] | None, block_format: str) -> WriteResult:
-        options: Any = {"columns": columns, "block_format": block_format}
-        with Transaction(self._writing, self._source, operation, rows=rows, **options) as transaction:
+    def alter(self) -> Alteration:
+        """Changes of the schema without rows: `t.alter().add("note", "string").widen("n", "bigint").commit()`."""
+        return Alteration(lambda: Transaction(self._writing, self._source, "alter_schema"), self._config)
+
+    def _write(self, operation: Operation, rows: Any, **how: Any) -> WriteResult:
+        with Transaction(self._writing, self._source, operation, rows=rows, **how) as transaction:
             return transaction.commit()
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:

@@ -17,9 +17,11 @@ from lakebraid.api.planning import Source
 from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, StorageError
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.model.config import TableConfig
+from lakebraid.model.evolution import without_meta
+from lakebraid.model.evolving import evolved
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
-from lakebraid.model.schema_text import table_schema_text
+from lakebraid.model.schema_input import fit_schema
 from lakebraid.table.view import load_view
 from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
@@ -30,13 +32,16 @@ from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.markers import forget
 from lakebraid.txn.new_keys import Looked
 from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
-from lakebraid.txn.session import TableSchema, Writing
+from lakebraid.txn.session import Writing
 from lakebraid.txn.stats import write_stats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Operation = Literal["upsert", "insert", "bulk_insert", "delete"]
+Operation = Literal["upsert", "insert", "bulk_insert", "delete", "alter_schema"]
+SchemaConflicts = Literal["abort", "merge"]
+"""What to do if another writer changed the schema, too: refuse by RFC-82, or join changes that fit together."""
+SCHEMA_CONFLICT = "hoodie.lakebraid.schema.conflict"
 _FIRST_TASK = 1000
 _NO_ROWS = object()
 
@@ -69,6 +74,8 @@ class Transaction:
         *,
         columns: Sequence[str] | None = None,
         block_format: str = "parquet",
+        evolve: bool = True,
+        schema_conflict: SchemaConflicts | None = None,
         spark: SparkSession | None = None,
         rows: Any = _NO_ROWS,
     ) -> None:
@@ -82,20 +89,23 @@ class Transaction:
         self._end: str | None = None
         self._is_lost = self._has_failed = False
         self._looked: tuple[KnownKeys, Looked] | None = None
+        self._evolves, self._schema_conflict = evolve, check_answer(schema_conflict)
+        self._own: pa.Schema | None = None
         with self._timed("begin"):
             config, properties = writing.settings()
             self._ledger = writing.ledger(config)
-            self._schema = writing.schema(self._ledger)
+            self._begun = writing.schema(self._ledger)
+            self._merges = (self._schema_conflict or properties.get(SCHEMA_CONFLICT)) == "merge"
             chosen = None if columns is None else tuple(columns)
             rows = self._checked(rows, config, chosen)
             file_ids = writing.file_ids(properties, self._ledger)
             self.instant, into_base = self._begin(chosen)
             self._heartbeat = self._start_beating(beat_interval_ms(config))
-        self._plan_of: Callable[[TableSchema], WritePlan] = lambda schema: WritePlan(
+        self._plan_of: Callable[[pa.Schema], WritePlan] = lambda schema: WritePlan(
             url=source.url,
             options=source.options,
             start=self.instant,
-            schema=schema.columns,
+            schema=schema,
             config=config,
             buckets=config.buckets or 1,
             operation=operation,
@@ -123,6 +133,16 @@ class Transaction:
             except BaseException:
                 self._has_failed = True
                 raise
+
+    def restate(self, change: Callable[[pa.Schema], pa.Schema]) -> None:
+        """Changes the table's columns with this write, from what they were when it began."""
+        self._check_usable("change the schema")
+        columns = self._columns
+        if columns is None:
+            raise InvalidArgument(
+                f"{self._writing.storage.url} has no columns yet, so there are none to change. Write rows: they state them."
+            )
+        self._own = change(columns)
 
     def commit(self) -> WriteResult:
         """Publishes the write: from now on everybody sees all of it.
@@ -180,11 +200,12 @@ class Transaction:
 
     def _checked(self, rows: Any, config: TableConfig, columns: tuple[str, ...] | None) -> Any:
         """The rows as Arrow, if they are few and at hand; InvalidArgument if they do not fit the table."""
-        if rows is _NO_ROWS or is_spark(rows) or isinstance(rows, pa.RecordBatchReader) or self._schema is None:
+        if rows is _NO_ROWS or is_spark(rows) or isinstance(rows, pa.RecordBatchReader) or self._begun is None:
             return rows
-        table = pa.concat_tables(arrow_pieces(rows, self._schema.columns))
+        table = pa.concat_tables(arrow_pieces(rows, self._begun.columns))
         if table.num_columns and table.num_rows <= limits.CHECKED_ROWS_MAX:
-            ready = prepare(table, self._schema.columns, config, operation=self._operation, columns=columns)
+            schema = self._grown(table.schema, config)
+            ready = prepare(table, schema, config, operation=self._operation, columns=columns)
             record_keys(ready, config.record_keys, config.has_complex_keys)
         return table
 
@@ -224,7 +245,7 @@ class Transaction:
             cancel_spark(self._spark, self._txn)
 
     def _write_arrow(self, data: Any) -> None:
-        for piece in arrow_pieces(data, None if self._schema is None else self._schema.columns):
+        for piece in arrow_pieces(data, self._columns):
             if not piece.num_columns and not piece.num_rows:
                 continue  # an empty list: no rows, and nothing said about columns
             plan = self._plan(piece.schema)
@@ -246,15 +267,25 @@ class Transaction:
         self._files += files
         self._check_usable("write")
 
-    def _plan(self, incoming: Any) -> WritePlan:
-        if self._schema is None:
-            # The first rows of a table without schema state it; whether others were faster is seen at the commit.
-            self._schema = TableSchema(incoming, table_schema_text(incoming, self._ledger.config.name), None)
-        plan = self._plan_of(self._schema)
+    def _plan(self, incoming: pa.Schema) -> WritePlan:
+        self._own = self._grown(incoming, self._ledger.config)
+        plan = self._plan_of(self._own)
         if plan.columns is not None and not {*plan.schema.names} <= {*plan.columns}:
             return replace(plan, known=self._known_keys())
         # A second base file of a group would hide the first: only the first rows become base files.
         return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
+
+    @property
+    def _columns(self) -> pa.Schema | None:
+        """The columns of this write: the table's, as it began, and what its rows have added."""
+        return self._own if self._own is not None or self._begun is None else self._begun.columns
+
+    def _grown(self, incoming: pa.Schema, config: TableConfig) -> pa.Schema:
+        """The columns with these rows; whether another writer changed the table's meanwhile is seen at the commit."""
+        columns = self._columns
+        if columns is None:
+            return fit_schema(without_meta(incoming))  # the first rows of a table without schema state it
+        return evolved(columns, incoming, config) if self._evolves and self._operation != "delete" else columns
 
     def _known_keys(self) -> KnownKeys:
         """The keys as they were when a partial update looked first; what changed since is held against it at the end."""
@@ -272,7 +303,10 @@ class Transaction:
 
     def _publish(self) -> str:
         def metadata(now: Round) -> CommitMetadata:
-            extra = {} if self._schema is None else {"schema": self._writing.schema_text(now, self._schema)}
+            own = self._columns
+            extra = {}
+            if own is not None:
+                extra["schema"] = self._writing.schema_text(now, self._begun, own, merges=self._merges)
             if self._looked is not None:
                 self._looked[1].check(now, self.instant, self._files)
             stats = write_stats(self._files, self.instant)
@@ -333,3 +367,10 @@ class Transaction:
             yield
         finally:
             self._seconds[phase] = self._seconds.get(phase, 0.0) + self._clock.monotonic() - begun
+
+
+def check_answer(given: str | None) -> str | None:
+    """What to do about conflicting schemas, as given; InvalidArgument if it is no such thing."""
+    if given not in (None, "abort", "merge"):
+        raise InvalidArgument(f"schema_conflict={given!r} is not known. Nothing was begun. Use 'abort' or 'merge'.")
+    return given

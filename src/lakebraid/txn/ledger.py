@@ -68,6 +68,8 @@ class Round:
     state: LedgerState
     number: int
     """The slot that the decision would take."""
+    states_schema: bool = False
+    """Set by whoever finds that what is about to be published brings the table a new schema."""
     _timeline: Timeline | None = None
     _view: View | None = None
     _time: str | None = None

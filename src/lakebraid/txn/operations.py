@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from lakebraid import limits
 from lakebraid.errors import CommitUnknown, InvalidArgument, RolledBack
 from lakebraid.format.commit import CommitMetadata, format_commit
 from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.times import next_instant_time
 from lakebraid.model.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
 from lakebraid.txn.entries import LedgerState, OpenWrite, without
@@ -56,24 +58,43 @@ def publish(
 ) -> str:
     """The completion time of the write; from this moment on everybody sees it. RolledBack if it was taken away.
 
-    `metadata` is asked in every round anew: it may look at the schema of that moment, and may refuse.
+    `metadata` is asked in every round anew: it may look at the schema of that moment, may refuse, and says in the round
+    whether it brings a new one. Readers take the schema of the commit with the greatest start (FORMAT, trap 33): if
+    another write began later and is completed, an empty commit with a fresh start carries the new schema past it.
     """
 
     def rule(now: Round) -> Decision | Already:
         if start not in now.state.open:
             return Already(completed_at(now, start))
         action = now.state.open[start].action
-        completion = now.time()
-        name = TimelineFileName(start, completion, action, State.COMPLETED).format()
         content = metadata(now)
-        state = now.timed(
-            open=without(now.state.open, start),
+        is_new = content.schema is not None and (states_schema or now.states_schema or now.state.schema_file is None)
+        is_late = is_new and any(i.request_time > start for i in now.timeline().writes)
+        carried, file, completion = _carrying(now, action, content) if is_late else ((), None, now.time())
+        name = TimelineFileName(start, completion, action, State.COMPLETED).format()
+        state = replace(
+            now.timed(open=without(now.state.open, start)),
+            last=completion,
             is_fresh=False if content.write_stats else now.state.is_fresh,
-            schema_file=name if states_schema or now.state.schema_file is None else now.state.schema_file,
+            schema_file=(file or name) if is_new else now.state.schema_file,
         )
-        return Decision("publish", state, ((format_commit(content), name),), completion)
+        return Decision("publish", state, (*carried, (format_commit(content), name)), completion)
 
     return decide_publishing(ledger, txn, start, rule)
+
+
+def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[tuple[bytes, str], ...], str, str]:
+    """The files of an empty commit that states the schema, the last one's name, and the next time after it.
+
+    It comes before the rows, so no reader ever meets them without their columns.
+    """
+    start = now.time()
+    done = next_instant_time(start)
+    name = TimelineFileName(start, done, action, State.COMPLETED).format()
+    pending = (TimelineFileName(start, None, action, state).format() for state in (State.REQUESTED, State.INFLIGHT))
+    schema = {"schema": content.schema or ""}
+    stated = format_commit(CommitMetadata(extra=schema, operation="ALTER_SCHEMA"))
+    return (*((b"", file) for file in pending), (stated, name)), name, next_instant_time(done)
 
 
 def status(ledger: Ledger, start: str) -> Literal["published", "refused", "open"]:

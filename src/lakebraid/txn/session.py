@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import ObjectNotFound, SchemaConflict
+from lakebraid.errors import ObjectNotFound
 from lakebraid.format.avro_types import parse_avro_schema
 from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import parse_timeline_file
 from lakebraid.model.buckets import bucket_of_file_id
 from lakebraid.model.config import TableConfig
+from lakebraid.model.schema_conflicts import resolve
 from lakebraid.model.schema_text import table_schema_text
 from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
@@ -87,23 +88,21 @@ class Writing:
             known = self._schema = self._stated(ledger, file) or self._slow_schema(ledger)
         return known
 
-    def schema_text(self, now: Round, own: TableSchema) -> str:
-        """What a commit of this round must state: the table's schema, not the one its writer began with.
+    def schema_text(self, now: Round, begun: TableSchema | None, own: pa.Schema, *, merges: bool = False) -> str:
+        """What a commit of this round must state, by RFC-82; SchemaConflict if another writer's change is in the way.
 
-        Readers take the schema of the commit with the greatest start (FORMAT, trap 33), so every commit repeats it.
+        Readers take the schema of the commit with the greatest start (FORMAT, trap 33), so every commit repeats the
+        table's schema as it is now, not the one its writer began with.
         """
-        if now.state.schema_file in (None, own.file) and not now.ledger.is_shared:
-            return own.text
-        current = self.schema(now.ledger)
-        if current is None:
-            return own.text
-        if own.file is None and current.columns != own.columns:
-            raise SchemaConflict(
-                f"Another writer stated the schema of {self.storage.url} first, and it is not the one of these rows. "
-                f"Nothing was published. Write rows with the columns {', '.join(current.columns.names)}.",
-                path=self.storage.url,
-            )
-        return current.text
+        is_unchanged = begun is not None and now.state.schema_file == begun.file and not now.ledger.is_shared
+        current = begun if is_unchanged else self.schema(now.ledger)
+        columns = None if current is None else current.columns
+        before = None if begun is None else begun.columns
+        stated = resolve(before, columns, own, merges=merges, where=self.storage.url)
+        if current is not None and stated.equals(current.columns):
+            return current.text
+        now.states_schema = True
+        return table_schema_text(stated, now.ledger.config.name)
 
     def file_ids(self, properties: Mapping[str, str], ledger: Ledger) -> dict[tuple[str, int], str]:
         """The file ids of buckets that a single-writer Hudi made; a second id for a bucket would double its keys."""
