@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from simulator.faults import CALM
 from simulator.mutants import MUTANTS
 from simulator.report import story, verdict
 from simulator.scene import Outcome, run_history
-from simulator.search import Tally, enumerate_all, hunt, sweep, walk_every
+from simulator.search import SweepJob, Tally, enumerate_all, hunt, sweep_whole, walk_every
 from simulator.setting import Setting, drawn
 from simulator.shrink import shrink
 from simulator.tape import Tape, load_tape, save_tape
@@ -39,7 +40,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="play this history (with --seconds: begin here)")
     parser.add_argument("--seconds", type=float, help="play one seed after the other for so long")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--sweep", type=int, metavar="N", help="N schedules, killed at each of their calls in turn")
+    parser.add_argument(
+        "--sweep", type=int, metavar="N", help="N schedules from --seed on, with a fault at each of their calls in turn"
+    )
+    parser.add_argument(
+        "--faults",
+        default="kill_before,kill_after",
+        help="of a sweep: any of kill_before,kill_after,kill_late,pause,late,lost,torn",
+    )
     parser.add_argument("--exhaustive", action="store_true", help="all schedules of two small worlds")
     parser.add_argument("--mutants", action="store_true", help="plant every bug and see that it is found")
     parser.add_argument("--shrink", action="store_true", help="make a failing history small")
@@ -91,14 +99,26 @@ def _seconds(options: argparse.Namespace) -> int:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    """One line for each schedule, in the order of seeds: whoever is interrupted goes on with `--seed`."""
+    kinds = tuple(options.faults.split(","))
+    seeds = range(options.seed, options.seed + options.sweep)
     runs = 0
-    for seed in range(options.seed, options.seed + options.sweep):
-        for outcome in sweep(drawn(seed)):
-            runs += 1
-            if outcome.failure is not None:
-                return _show(outcome, options)
-    print(f"{options.sweep} schedules, {runs} runs with one kill each, nothing wrong")
+    for seed, (count, failed) in zip(seeds, _swept([(seed, kinds) for seed in seeds], options.processes), strict=True):
+        runs += count
+        if failed is not None:
+            print(f"seed {seed}: fails in run {count:,}; go on with --seed {seed + 1}", flush=True)
+            return _show(failed, options)
+        print(f"seed {seed}: {count:,} runs, nothing wrong; go on with --seed {seed + 1}", flush=True)
+    print(f"{options.sweep:,} schedules, {runs:,} runs with one fault each, nothing wrong")
     return 0
+
+
+def _swept(jobs: list[SweepJob], processes: int) -> Iterator[tuple[int, Outcome | None]]:
+    if processes == 1:
+        yield from map(sweep_whole, jobs)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap(sweep_whole, jobs)
 
 
 SMALL_WORLDS = (

@@ -11,12 +11,13 @@ from lakebraid.format.commit import CommitMetadata, WriteStat
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_compaction_plan, parse_compaction_plan
 from lakebraid.model.slicing import FileSlice
+from lakebraid.services.choosing import CARRIES, NEWEST_OPEN
 from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.markers import forget
 from lakebraid.txn.plans import claim, decide_plan, publish_plan
 from simulator.tables import SCHEMA
-from simulator.tasks import Merging, Written, run_merge
+from simulator.tasks import Merging, Written, read_origins, run_merge
 from simulator.violation import Violation
 from simulator.world import Process
 
@@ -54,7 +55,7 @@ def build_plan(scene: Scene, now: Round, _start: str) -> CompactionPlan | None:
         group = (part.group.partition, part.group.file_id)
         if not part.logs or group in taken:
             continue
-        if oldest_open and _has_risky_delete(scene, [log.request_time for log in part.logs], oldest_open):
+        if oldest_open and _has_risky_delete(scene, _instants(scene, now, part), oldest_open):
             scene.mark("group left out for a delete")
             continue
         operations.append(operation_of(part))
@@ -73,6 +74,18 @@ def operation_of(part: FileSlice) -> CompactionOperation:
         tuple(log.name.rpartition("/")[2] for log in part.logs),
         part.base.name.rpartition("/")[2] if part.base else None,
     )
+
+
+def _instants(scene: Scene, now: Round, part: FileSlice) -> list[str]:
+    """The writes whose changes are in the slice's logs; those of services hold changes of others."""
+    found = []
+    for log in part.logs:
+        if log.request_time in scene.oracle.intents:
+            found.append(log.request_time)
+        else:
+            origins = read_origins(now.ledger.storage.read(log.name, 1 << 20))
+            found += [time for o in origins for time in (o.instant_time, *o.compacted_times)]
+    return found
 
 
 def _has_risky_delete(scene: Scene, starts: list[str], oldest_open: str) -> bool:
@@ -99,7 +112,8 @@ def execute(scene: Scene, process: Process, ledger: Ledger, txn: str, start: str
         delete_elders(process, ledger, start, epoch, plan)
         files: list[Written] = []
         for o in plan.operations:
-            work = Merging(o.partition_path, o.file_id, o.data_file_name, o.delta_file_names)
+            before = plan.extra.get(NEWEST_OPEN, "") if CARRIES in o.metrics else ""
+            work = Merging(o.partition_path, o.file_id, o.data_file_name, o.delta_file_names, before)
             files += run_merge(process.storage, start, epoch, work, by_event=scene.setting.by_event)
             beat(process.storage, start)
     except ObjectNotFound as error:
@@ -120,9 +134,15 @@ def delete_elders(process: Process, ledger: Ledger, start: str, epoch: int, plan
     for partition in sorted({o.partition_path for o in plan.operations}):
         for info in process.storage.list(partition):
             parsed = parse_data_file(info.name.rpartition("/")[2])
-            if parsed is not None and parsed.request_time == start and _epoch(parsed) < epoch:
+            is_ours = parsed is not None and parsed.request_time == start and _is_ours(parsed)
+            if parsed is not None and is_ours and _epoch(parsed) < epoch:
                 doomed.append(info.name)
     process.storage.delete(doomed)
+
+
+def _is_ours(parsed: BaseFileName | LogFileName) -> bool:
+    """Files of Apache Hudi's executors carry tokens of another kind."""
+    return (parsed.write_token or "").startswith("0-0-")
 
 
 def _epoch(parsed: BaseFileName | LogFileName) -> int:

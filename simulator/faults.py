@@ -4,7 +4,7 @@
 kill-before   the process dies, the request was never sent        refused    the store says no
 kill-after    it dies when the effect has happened                 vanished   no effect, and no answer
 kill-late     it dies, the effect comes later                      lost       the effect happened, no answer
-torn          it dies in the midst of a create, seen by nobody      late       no answer, the effect comes later
+torn          it dies in the midst of a create and leaves a piece   late       no answer, the effect comes later
 pause         the whole process stops for a while                  again      answered, and the request comes once more
 slow          only this call takes long                            echo       a repeated create meets itself
 split         the parts of a listing are of different moments      back       the clock of the process steps back

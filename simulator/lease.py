@@ -64,7 +64,7 @@ def fresh_time(scene: Scene, process: Process) -> str:
 
 
 def found(scene: Scene, process: Process) -> None:
-    from simulator.actors import commit_of  # noqa: PLC0415  the two protocols share what they write
+    from simulator.writing import commit_of  # noqa: PLC0415  the two protocols share what they write
 
     with locked(scene, process):
         start = fresh_time(scene, process)
@@ -75,7 +75,7 @@ def found(scene: Scene, process: Process) -> None:
 
 
 def write(scene: Scene, process: Process, rounds: int) -> None:
-    from simulator.actors import commit_of, drawn_changes  # noqa: PLC0415
+    from simulator.writing import commit_of, drawn_changes  # noqa: PLC0415
 
     storage, setting = process.storage, scene.setting
     for number in range(rounds):
@@ -141,7 +141,7 @@ def _remove(storage: object, start: str) -> None:
 
 
 def read(scene: Scene, process: Process, rounds: int) -> None:
-    from simulator.actors import read as read_product  # noqa: PLC0415  readers are the same
+    from simulator.asking import read as read_product  # noqa: PLC0415  readers are the same
 
     read_product(scene, process, rounds)
 

@@ -2,7 +2,8 @@
 """What the table must contain: noted at the moment of publishing, merged naively, by nobody's code but its own.
 
 It watches the disk. A completed timeline file that appears is a publication, whatever its author believes; a requested
-rollback that appears is a death sentence. Rows are known from what writers said they were going to write.
+rollback that appears is a death sentence, a requested restore takes back what it names, a requested clean dooms files.
+Rows are known from what writers said they were going to write.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC
 from functools import lru_cache
 
-from lakebraid.format.rollbacks import parse_rollback_plan
+from lakebraid.format.rollbacks import parse_restore_plan, parse_rollback_plan
+from lakebraid.format.services import parse_clean_plan
+from lakebraid.format.times import parse_instant_time
+from lakebraid.storage.durable import TEMPORARY_SUFFIX
 from simulator.violation import Violation
 
 TIMELINE = ".hoodie/timeline/"
 HEARTBEATS = ".hoodie/.heartbeat/"
+LEASES = ".hoodie/.lakebraid/leases/"
+WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
 _FILE = re.compile(r"(\d{17})(?:_(\d{17}))?\.([a-z]+)(?:\.(requested|inflight))?")
 
 
@@ -45,6 +52,17 @@ class Note:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """A restore: what it names never was, from its request on."""
+
+    start: str
+    undone: frozenset[str]
+    until: str
+    """The greatest completion that stays."""
+    step: int
+
+
 @dataclass(slots=True)
 class Intent:
     """What a writer is going to write, and how it believes it ended: open, published, refused, unknown, dead."""
@@ -67,10 +85,20 @@ class Oracle:
         self.first_seen_ms: dict[str, float] = {}
         """When a start appeared on the timeline."""
         self.sentenced: dict[str, float] = {}
-        """Starts for which a rollback was requested, and when."""
+        """Starts for which a rollback was requested, and when it was decided."""
+        self.restores: list[Undoing] = []
+        self.undone: dict[str, str] = {}
+        """Starts that a restore took back, and its own start."""
+        self.archived: set[str] = set()
+        """Starts of writes that left the timeline for the history."""
+        self.doomed: dict[str, str] = {}
+        """Data files that a clean was decided to remove, and its start."""
         self.beats_ms: dict[str, list[float]] = {}
+        self.leases_ms: dict[str, list[float]] = {}
+        """When each lease beat."""
         self.listeners: list[object] = []
-        self._tables: dict[str, Rows] = {}
+        self._hooks: dict[str, list[Callable[..., None]]] = {}
+        self._tables: dict[tuple[str, frozenset[str]], Rows] = {}
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -78,7 +106,10 @@ class Oracle:
         if name.startswith(HEARTBEATS):
             if what != "delete":
                 self.beats_ms.setdefault(name[len(HEARTBEATS) :], []).append(self._now())
-        elif name.startswith(TIMELINE) and "/" not in name[len(TIMELINE) :]:
+        elif name.startswith(LEASES):
+            if what != "delete":
+                self.leases_ms.setdefault(name[len(LEASES) :], []).append(self._now())
+        elif name.startswith(TIMELINE) and "/" not in name[len(TIMELINE) :] and not name.endswith(TEMPORARY_SUFFIX):
             found = _FILE.fullmatch(name[len(TIMELINE) :])
             if found is None:
                 raise Violation("the timeline is well-formed", f"{name} is no timeline file")
@@ -90,26 +121,58 @@ class Oracle:
             self._tell("withdrawn", start, completion, action, state)
             return
         self.first_seen_ms.setdefault(start, self._now())
-        if completion is not None:
+        if completion is not None and what == "replace":
+            self._filled(start, data)
+        elif completion is not None:
             note = Note(start, completion, action, self._step(), data)
             self._tell("publishing", note)
             self.notes.append(note)
-            if action != "rollback":
+            if action in WRITES:
                 self.published[start] = note
             self._tell("published", note)
         elif action == "rollback" and state == "requested":
+            if not data:
+                return  # Hudi makes the name first and fills it afterwards
             plan = parse_rollback_plan(data, "the rollback plan")
             victim = plan.instant.request_time if plan.instant else ""
+            if plan.instant and plan.instant.action == "compaction":
+                self._tell("appeared", start, action, state)  # it ends an attempt; the plan stays
+                return
             self._tell("sentenced", start, victim)
-            self.sentenced.setdefault(victim, self._now())
+            self.sentenced.setdefault(victim, min(self._now(), parse_instant_time(start, UTC)))
         else:
             self._tell("appeared", start, action, state)
+            if action == "clean" and state == "requested":
+                self._clean(start, data)
+            elif action == "restore" and state == "requested":
+                self._restore(start, data)
+
+    def _clean(self, start: str, data: bytes) -> None:
+        plan = parse_clean_plan(data, "the clean plan")
+        names = {f"{partition}/{name}": start for partition, files in plan.files.items() for name in files}
+        self._tell("cleaning", start, names)
+        self.doomed |= names
+
+    def _restore(self, start: str, data: bytes) -> None:
+        plan = parse_restore_plan(data, "the restore plan")
+        undone = frozenset(instant.request_time for instant in plan.instants)
+        self._tell("restoring", start, undone)
+        staying = [n.completion for n in self.writes() if n.start not in undone and n.start not in self.undone]
+        self.restores.append(Undoing(start, undone, max(staying, default=""), self._step()))
+        self.undone |= dict.fromkeys(undone, start)
+
+    def _filled(self, start: str, data: bytes) -> None:
+        """Hudi has put its bytes into a completed file that was there."""
+        note = next(n for n in reversed(self.notes) if n.start == start)
+        note.data = data
+        self._tell("filled", note)
 
     def _tell(self, what: str, *facts: object) -> None:
-        for listener in self.listeners:
-            hook = getattr(listener, what, None)
-            if hook is not None:
-                hook(*facts)
+        hooks = self._hooks.get(what)
+        if hooks is None:
+            hooks = self._hooks[what] = [getattr(x, what) for x in self.listeners if hasattr(x, what)]
+        for hook in hooks:
+            hook(*facts)
 
     def intend(self, start: str, owner: str, changes: Iterable[Change]) -> Intent:
         intent = self.intents[start] = Intent(owner, tuple(changes), self._now())
@@ -123,22 +186,48 @@ class Oracle:
         return max((n.completion for n in self.notes), default="0")
 
     def newest_at(self, step: int) -> str:
-        """The same, as it was when that step began."""
-        return max((n.completion for n in self.notes if n.step < step), default="0")
+        """The same, as it was when that step began; without what a restore has taken back since."""
+        return max((n.completion for n in self._lasting(step)), default="0")
+
+    def may_be_refused(self, time: str, step: int) -> bool:
+        """Whether a time lies between the moment a restore returned to and the restore."""
+        return any(r.step <= step and r.until < time < r.start for r in self.restores)
+
+    def _lasting(self, step: int) -> list[Note]:
+        """Publications before that step; savepoints come and go."""
+        return [n for n in self.notes if n.step < step and n.start not in self.undone and n.action != "savepoint"]
+
+    def undone_between(self, began: int, ended: int) -> list[frozenset[str]]:
+        """What restores had taken back at each moment between two steps."""
+        found = [frozenset[str]().union(*(r.undone for r in self.restores if r.step <= began))]
+        for restore in self.restores:
+            if began < restore.step <= ended:
+                found.append(found[-1] | restore.undone)
+        return found
+
+    def is_lost(self, time: str, step: int) -> bool:
+        """Whether a restore that was requested before that step took back what was visible at that time."""
+        taken = [r for r in self.restores if r.step <= step and time < r.start]
+        return any(s in self.published and self.published[s].completion <= time for r in taken for s in r.undone)
 
     def writes(self, after: str = "", until: str = "9") -> list[Note]:
         """Publications of rows with completion times in (after, until], by completion."""
-        found = [n for n in self.notes if n.action != "rollback" and after < n.completion <= until]
+        found = [n for n in self.notes if n.action in WRITES and after < n.completion <= until]
         return sorted(found, key=lambda n: n.completion)
 
-    def table(self, completion: str) -> Rows:
-        """The rows of the table as of a completion time."""
-        known = self._tables.get(completion)
+    def table(self, completion: str, undone: frozenset[str] | None = None) -> Rows:
+        """The rows of the table as of a completion time, without what was undone by now, or by whenever."""
+        undone = frozenset(self.undone) if undone is None else undone
+        known = self._tables.get((completion, undone))
         if known is None:
-            starts = sorted(n.start for n in self.writes(until=completion))
+            starts = sorted(n.start for n in self.writes(until=completion) if n.start not in undone)
             known = merged([(s, self._changes(s)) for s in starts], by_event=self.by_event)
-            self._tables[completion] = known
+            self._tables[completion, undone] = known
         return known
+
+    def tables(self, completion: str, began: int, ended: int) -> list[Rows]:
+        """What the table as of that time may look like to somebody who reads between two steps."""
+        return [self.table(completion, undone) for undone in self.undone_between(began, ended)]
 
     def _changes(self, start: str) -> tuple[Change, ...]:
         intent = self.intents.get(start)

@@ -7,9 +7,9 @@ log blocks (hazards) comes from the oracle.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent
@@ -18,21 +18,27 @@ from lakebraid.api import transaction
 from lakebraid.api.planning import Source
 from lakebraid.api.transaction import Transaction
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SchemaConflict, StorageError
-from lakebraid.model import timeline
-from lakebraid.services import claims, compaction
-from lakebraid.table import loading, schema
+from lakebraid.services import claims, compaction, log_compaction
+from lakebraid.services.log_runs import Marks
 from lakebraid.tasks.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn import ledger, session
+from lakebraid.txn import file_lock, session
+from lakebraid.txn.file_lock import FileLock
 from lakebraid.txn.heartbeat import Heartbeat, beat
+from lakebraid.txn.lock_owner import Owner
 from lakebraid.txn.operations import status
 from lakebraid.txn.session import Writing
 from simulator.oracle import Change
-from simulator.tasks import Merging, Written, run_merge
+from simulator.remembering import remembered
+from simulator.tasks import Merging, Written, read_origins, run_fold, run_merge
 from simulator.world import Process
 
 if TYPE_CHECKING:
     from simulator.scene import Scene
+
+
+Replacement = tuple[Any, str, Any]
+"""A module, a name in it, and what it is for a history."""
 
 
 class SimHeartbeat(Heartbeat):
@@ -63,64 +69,96 @@ class SimWriting(Writing):
 
     scene: Scene
 
-    def schema_text(self, now: Any, own: Any) -> str:
+    def schema_text(self, *arguments: Any, **named: Any) -> str:
         if self.scene.world.is_storm and self.clock.random() < self.scene.setting.refusals:
             raise SchemaConflict("Another writer changed the schema first. Nothing was published.")
-        return super().schema_text(now, own)
-
-
-def _remembered(module: Any, name: str) -> tuple[Any, str, Any]:
-    return module, name, lru_cache(100_000)(getattr(module, name))
-
-
-_REMEMBERED = (
-    # Pure functions of the product: the simulator asks them the same a hundred times.
-    _remembered(timeline, "parse_timeline_file"),
-    _remembered(ledger, "parse_timeline_file"),
-    _remembered(loading, "parse_data_file"),
-    _remembered(loading, "parse_commit"),
-    _remembered(session, "parse_commit"),
-    _remembered(schema, "parse_avro_schema"),
-    _remembered(session, "parse_avro_schema"),
-)
+        return super().schema_text(*arguments, **named)
 
 
 @contextmanager
 def replaced(scene: Scene) -> Iterator[None]:
     """The product without its threads, for one history."""
 
-    def find_hazards(_storage: Any, name: str, *_: Any) -> tuple[Hazard, ...]:
+    def find_hazards(storage: Any, name: str, *_: Any) -> tuple[Hazard, ...]:
         start = name.rpartition("_")[0].rpartition("_")[2][:17]
-        intent = scene.oracle.intents.get(start)
-        forgets = intent is not None and any(c.value is None and c.order is None for c in intent.changes)
-        return (Hazard(start),) if forgets else ()
+        if start in scene.oracle.intents:
+            return (Hazard(start),) if forgets(start) else ()
+        # A service's log: its blocks are of other instants, or stand for them.
+        found = [(o.compacted_times or (o.instant_time,)) for o in read_origins(storage.read(name, 1 << 20))]
+        return tuple(Hazard(max(times), is_exact=len(times) == 1) for times in found if any(map(forgets, times)))
 
-    def run_tasks(storage: Any, plan: Any, tasks: Any, *, check: Any, **_: Any) -> list[StagedFile]:
+    def forgets(start: str) -> bool:
+        intent = scene.oracle.intents.get(start)
+        return intent is not None and any(c.value is None and c.order is None for c in intent.changes)
+
+    def run_tasks(
+        storage: Any, plan: Any, tasks: Any, *, check: Any, run_task: Any = None, **_: Any
+    ) -> list[StagedFile]:
+        current: Any = getcurrent()
+        run = run_merge if run_task is None else run_fold
+        is_removable = run_task is not None and plan.start in scene.removable_plans()
+        scene.tell("executing", plan.start, current.process, is_removable=is_removable)
         made: list[Written] = []
-        for task in tasks:
-            check()
-            part = task.slice
-            logs = tuple(name.rpartition("/")[2] for name in part.log_names)
-            base = part.base_name.rpartition("/")[2] if part.base_name else None
-            work = Merging(part.partition, task.file_id, base, logs)
-            made += run_merge(storage, plan.start, plan.epoch, work, by_event=scene.setting.by_event)
+        try:
+            for task in tasks:
+                check()
+                made += run(storage, plan.start, plan.epoch, _merging(task), by_event=scene.setting.by_event)
+        finally:
+            scene.tell("executed", plan.start, current.process)
         return [staged(file) for file in made]
 
+    def load_marks(storage: Any, name: str) -> Marks:
+        return Marks(read_origins(storage.read(name, 1 << 20)), has_partial=False)
+
     changes = (
-        *_REMEMBERED,
+        *remembered(),
         (transaction, "Heartbeat", SimHeartbeat),
         (claims, "Heartbeat", SimHeartbeat),
         (compaction, "find_hazards", find_hazards),
         (compaction, "run_tasks", run_tasks),
+        (log_compaction, "run_tasks", run_tasks),
+        (log_compaction, "load_marks", load_marks),
+        *_lock_changes(scene),
     )
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for module, name, value in changes:
         setattr(module, name, value)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
     finally:
         for module, name, value in before:
             setattr(module, name, value)
+
+
+def _merging(task: Any) -> Merging:
+    part = task.slice
+    logs = tuple(name.rpartition("/")[2] for name in part.log_names)
+    base = part.base_name.rpartition("/")[2] if part.base_name else None
+    return Merging(part.partition, task.file_id, base, logs, part.before)
+
+
+def _lock_changes(scene: Scene) -> tuple[Replacement, ...]:
+    """Hudi's lock with simulated processes as its owners: the dead are told from the living as they are on one machine."""
+    file_lock._abandoned.clear()
+
+    def this_process(token: str, since_ms: int) -> Owner:
+        current: Any = getcurrent()
+        return Owner("sim", "boot", "pids", scene.world.processes.index(current.process), "1", token, since_ms)
+
+    def is_dead(owner: Owner) -> bool:
+        return scene.world.processes[owner.pid].is_dead
+
+    def hudi_lock(storage: Any, clock: Any, config: Any) -> FileLock | None:
+        return None if config.lock_provider is None else FileLock(storage, clock)
+
+    return (
+        (file_lock, "this_process", this_process),
+        (transaction, "process_name", lambda: "a simulated process"),
+        (file_lock, "is_dead", is_dead),
+        (session, "hudi_lock", hudi_lock),
+    )
 
 
 def staged(file: Written) -> StagedFile:
@@ -144,7 +182,7 @@ class Session:
         scene = self._scene
         try:
             txn = Transaction(self._writing, Source(self._process.storage.url), "upsert")
-        except StorageError:
+        except (StorageError, CommitRefused):
             scene.mark("begin failed")
             return
         intent = scene.oracle.intend(txn.instant, self._process.name, changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from lakebraid.clock import Clock
@@ -16,7 +16,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View, load_view
 from simulator.oracle import TIMELINE, Note, Oracle, Rows
 from simulator.storage import Disk
-from simulator.tasks import Version, merge, read_versions, rows_of
+from simulator.tasks import Version, merge, read_origins, read_placed, read_versions, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +42,24 @@ def read_product(
 def rows_of_view(storage: Storage, view: View, *, by_event: bool) -> Rows:
     versions: list[Version] = []
     for part in view.slices():
-        for name in (*([part.base.name] if part.base else []), *(log.name for log in part.logs)):
-            versions += read_versions(storage.read(name, 1 << 20))
+        versions += read_versions(storage.read(part.base.name, 1 << 20)) if part.base else []
+        versions += read_placed([storage.read(log.name, 1 << 20) for log in part.logs])
     return rows_of(merge(versions, by_event=by_event))
 
 
-def read_all_seeing(disk: Disk, oracle: Oracle) -> Rows:
-    """The newest state, straight from the disk: the newest published base of each group, and what completed since."""
+def read_all_seeing(disk: Disk, oracle: Oracle, as_of: str = "9", without: Collection[str] = ()) -> Rows:
+    """The state as of a time, straight from the disk: the newest published base of each group, and what completed since.
+
+    `without` are files that are about to be removed.
+    """
     groups: dict[tuple[str, str], list[tuple[str, BaseFileName | LogFileName, Note]]] = defaultdict(list)
     for name in disk.names:
-        if name.startswith(".hoodie"):
+        if name.startswith(".hoodie") or name in without:
             continue
         folder, _, file = name.rpartition("/")
         parsed = parse_data_file(file)
         note = oracle.published.get(parsed.request_time) if parsed else None
-        if parsed and note:
+        if parsed and note and note.completion <= as_of and note.start not in oracle.undone:
             groups[folder, parsed.file_id].append((name, parsed, note))
     versions: list[Version] = []
     for files in groups.values():
@@ -71,7 +74,7 @@ def read_all_seeing(disk: Disk, oracle: Oracle) -> Rows:
 
 
 def _names(note: Note, name: str) -> bool:
-    return name.encode() in note.data
+    return not note.data or name.encode() in note.data
 
 
 # --- Apache Hudi 1.2.0, as FORMAT.md sections 9 to 11 describe it -----------------------------------------------------
@@ -94,7 +97,7 @@ def read_hudi(storage: Storage, *, by_event: bool) -> HudiAnswer:
     plans: dict[str, str] = {}
     for info in storage.list_folder(TIMELINE.rstrip("/"))[0]:
         found = _FILE.fullmatch(info.name.rpartition("/")[2])
-        if found is None or found[3] == "rollback":
+        if found is None or found[3] in ("rollback", "clean", "savepoint", "restore", "logcompaction"):
             continue
         if found[2]:
             completed[found[1]] = found[2]
@@ -114,8 +117,7 @@ def read_hudi(storage: Storage, *, by_event: bool) -> HudiAnswer:
         if shown is None:
             hidden.add(group)
             continue
-        versions = [read_versions(storage.read(name, 1 << 20)) for name in shown]
-        _hudi_merge(rows, versions, by_event=by_event)
+        _hudi_merge(rows, _hudi_placed(shown, [storage.read(name, 1 << 20) for name in shown]), by_event=by_event)
     return HudiAnswer(rows_of(rows), frozenset(hidden), frozenset(completed.values()))
 
 
@@ -181,6 +183,31 @@ def _hudi_shown(
     bases = [n for n, p in counted if isinstance(p, BaseFileName)]
     logs = sorted((p.sort_key, n) for n, p in counted if isinstance(p, LogFileName))
     return [*bases[-1:], *(n for _, n in logs)]
+
+
+def _hudi_placed(names: list[str], contents: list[bytes]) -> list[list[Version]]:
+    """A log-compacted file stands at the place of the newest instant that it names, and those it names are passed over."""
+    stands: dict[str, tuple[str, ...]] = {}
+    for name, data in zip(names, contents, strict=True):
+        if not name.endswith(".parquet") and (times := read_origins(data)[0].compacted_times):
+            stands[name] = times
+    passed = {time for times in stands.values() for time in times}
+    ordered = []
+    for at, (name, data) in enumerate(zip(names, contents, strict=True)):
+        parsed = parse_data_file(name.rpartition("/")[2])
+        start = parsed.request_time if parsed else ""
+        if name.endswith(".parquet"):
+            ordered.append(("", at, data))
+        elif start not in passed:
+            place = max((t for t in stands.get(name, ()) if t not in _chained(stands)), default=start)
+            ordered.append((place, at, data))
+    return [read_versions(data) for _, _, data in sorted(ordered)]
+
+
+def _chained(stands: dict[str, tuple[str, ...]]) -> set[str]:
+    """Starts of log compactions among those that are stood for."""
+    own = {p.request_time for p in (parse_data_file(name.rpartition("/")[2]) for name in stands) if p is not None}
+    return own & {time for times in stands.values() for time in times}
 
 
 def _hudi_merge(rows: dict[str, Version], files: list[list[Version]], *, by_event: bool) -> None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from lakebraid import limits
-from simulator import actors, lease, product
+from lakebraid.txn.entries import LEDGER, parse_entry, parse_entry_name
+from simulator import actors, lease, product, writing
 from simulator.checkers import ALL
 from simulator.oracle import Oracle, Rows
 from simulator.schedule import Driver, Mark
@@ -42,8 +44,16 @@ class Scene:
         self.world.timeout_ms = setting.timeout_ms
         self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
         self.checkers = [kind(self.oracle) for kind in ALL if only is None or kind.__name__ == only]
-        self.table: Plain = plain_table(by_event=setting.by_event)
+        self.table: Plain = plain_table(by_event=setting.by_event, shared=setting.shared)
         self.marks: dict[str, int] = {}
+        self.condemned_by_hudi: set[str] = set()
+        self.lease_ms = 2 * setting.timeout_ms
+        self.held: dict[str, tuple[Process, str]] = {}
+        """Leases by their tokens: who holds which moment."""
+        self.positions: dict[str, str] = {}
+        """Of named consumers."""
+        self.savepoints: dict[str, str] = {}
+        """Starts of writes whose moment is kept, and the moment."""
         self.mirrored: dict[str, tuple[str, Rows]] = {}
         for checker in self.checkers:
             checker.scene = self
@@ -51,12 +61,12 @@ class Scene:
         self._effects = [c.effect for c in self.checkers if hasattr(c, "effect")]
         self.world.observers = [self.oracle.observe, self._observe]
 
-    def tell(self, what: str, *facts: Any) -> None:
+    def tell(self, what: str, *facts: Any, **named: Any) -> None:
         """Tells the checkers what an actor saw."""
         for checker in self.checkers:
             hook = getattr(checker, what, None)
             if hook is not None:
-                hook(*facts)
+                hook(*facts, **named)
 
     def mark(self, what: str) -> None:
         self.marks[what] = self.marks.get(what, 0) + 1
@@ -64,7 +74,38 @@ class Scene:
     def open_starts(self) -> list[str]:
         """Writes whose files are neither published nor condemned."""
         known = self.oracle
-        return [s for s in known.intents if s not in known.published and s not in known.sentenced]
+        return [
+            s for s in known.intents if s not in known.published and s not in known.sentenced and s not in known.undone
+        ]
+
+    def is_held(self, token: str) -> bool:
+        """Whether a lease protects: its holder lives and was never silent for too long."""
+        if token not in self.held or self.held[token][0].is_dead:
+            return False
+        moments = [*self.oracle.leases_ms.get(token, []), self.world.now]
+        return max(b - a for a, b in pairwise(moments)) < self.lease_ms if len(moments) > 1 else False
+
+    def held_moments(self) -> list[tuple[str, str]]:
+        """Who holds which moment."""
+        leases = [(process.name, time) for token, (process, time) in self.held.items() if self.is_held(token)]
+        return [*leases, *self.positions.items()]
+
+    def start_mirror(self, name: str, position: str) -> None:
+        """A copy that begins as the table was at a time."""
+        self.mirrored[name] = (position, dict(self.oracle.table(position)))
+
+    def removable_plans(self) -> set[str]:
+        """Starts of plans that may be executed once, by the newest entry of the ledger."""
+        names = [info.name for info in self.world.disk.scan(f"{LEDGER}/")]
+        newest = max((name for name in names if parse_entry_name(name) is not None), default=None)
+        if newest is None:
+            return set()
+        state = parse_entry(self.world.disk.objects[newest][0], newest).state
+        return {start for start, plan in state.plans.items() if plan.is_removable}
+
+    def was_cleaned(self, text: str) -> bool:
+        """Whether an error speaks of a file that a clean or restore removed: then a reader without a lease was too slow."""
+        return any(name in text for name in self.oracle.doomed) or any(start in text for start in self.oracle.undone)
 
     def mirrors(self) -> Iterator[tuple[str, str, Rows]]:
         for name, (position, rows) in self.mirrored.items():
@@ -90,7 +131,7 @@ class Scene:
         self.world.is_storm = False
         founder = Process(self.world, "founder")
         make_table(self.world.disk, self.table)
-        body = lease.found if self.setting.protocol == "lease" else actors.found
+        body = lease.found if self.setting.protocol == "lease" else writing.found
         self.world.spawn(founder, "founder", lambda: body(self, founder))
         self.world.run()
 
@@ -142,6 +183,12 @@ class _limits:  # noqa: N801  a context, used as a word
             "LEDGER_ENTRIES_KEPT": setting.entries_kept,
             "STAGED_HELD_MAX": setting.staged_held,
             "HEARTBEAT_TIMEOUT_MS": setting.timeout_ms,
+            "LEASE_MS": 2 * setting.timeout_ms,
+            "PLAN_ROLLBACK_DELAY_MS": setting.timeout_ms,
+            "GONE_MS": setting.gone_ms,
+            "HISTORY_MERGE_FILES": 3,
+            "ARCHIVE_BATCH_INSTANTS": 3,
+            "CLEAN_FILES_MAX": setting.clean_files,
         }
         self._before: dict[str, Any] = {}
 

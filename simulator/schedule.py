@@ -8,6 +8,7 @@ tape by the world under the thread's name and the number of its call, so a tape 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
@@ -22,6 +23,8 @@ class Threadlike(Protocol):
     calls: int
     index: int
     is_ready: bool
+    target: str
+    """The name that its call is about."""
 
 
 class Driver(Protocol):
@@ -96,6 +99,37 @@ class Replay:
         wanted = self._switches.get((last.label, last.calls)) if last is not None else None
         chosen = [t for t in ready if t.label == wanted]
         return chosen[0] if chosen else by_default(last, ready)
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """What happens to a thread at its nth call of this kind on such a name; it survives calls that come and go."""
+
+    label: str
+    op: str
+    part: str
+    """A part of the name."""
+    kind: str
+    length: int = 0
+    nth: int = 1
+
+
+class Script:
+    """Does what its cues say, and nothing else: for histories that chance would not find."""
+
+    def __init__(self, cues: Iterable[Cue]) -> None:
+        self._left = {cue: cue.nth for cue in cues}
+
+    def fault(self, thread: Threadlike, op: str) -> Fault | None:
+        for cue, left in self._left.items():
+            if cue.label == thread.label and cue.op == op and cue.part in thread.target and left:
+                self._left[cue] = left - 1
+                if left == 1:
+                    return cue.kind, cue.length
+        return None
+
+    def next(self, last: Threadlike | None, ready: Sequence[Any]) -> Any:
+        return by_default(last, ready)
 
 
 class Enumeration:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from simulator.faults import CALM
-from simulator.mutants import Mutant, planted
+from simulator.planting import Mutant, planted
 from simulator.scene import Outcome, run_history
-from simulator.schedule import Enumeration, Replay
+from simulator.schedule import Enumeration, Replay, Script
 from simulator.setting import Setting, drawn
 
 
@@ -86,6 +86,21 @@ def sweep(setting: Setting, kinds: tuple[str, ...] = ("kill_before", "kill_after
                 yield run_history(calm, Replay((*switches, (label, call, kind, length))))
 
 
+SweepJob = tuple[int, tuple[str, ...]]
+"""A seed, and the kinds of fault."""
+
+
+def sweep_whole(job: SweepJob) -> tuple[int, Outcome | None]:
+    """How many runs a seed's schedule took, and the one that failed."""
+    seed, kinds = job
+    runs = 0
+    for outcome in sweep(drawn(seed), kinds):
+        runs += 1
+        if outcome.failure is not None:
+            return runs, outcome
+    return runs, None
+
+
 def enumerate_all(setting: Setting, switches_max: int, kills_max: int, runs_max: int = 1_000_000) -> Iterator[Outcome]:
     """Every schedule of a small world with at most so many switches and kills."""
     driver = Enumeration(switches_max, kills_max)
@@ -99,6 +114,10 @@ def hunt(mutant: Mutant, seconds: float, first_seed: int = 0) -> tuple[Outcome |
     """The first history in which an invariant that speaks of the planted bug fails, how many were played, CPU seconds."""
     began = time.process_time()
     with planted(mutant):
+        if mutant.script:
+            outcome = run_history(mutant.setting(drawn(first_seed)), Script(mutant.script))
+            is_found = outcome.failure is not None and mutant.is_caught_by(outcome.failure.invariant)
+            return (outcome if is_found else None), 1, time.process_time() - began
         tally = walk(iter(range(first_seed, 10**9)), seconds, 1, mutant.setting, mutant.is_caught_by)
     found = tally.failures[0] if tally.failures else None
     return found, tally.histories, time.process_time() - began

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -51,6 +51,15 @@ class Setting:
     depth: int = 0
     rates: Rates = CALM
     protocol: str = "ledger"
+    retained: int = 2
+    """Commits that a clean leaves readable."""
+    clean_files: int = 100_000
+    gone_ms: int = 86_400_000
+    """How long late files of a write that was rolled back are reckoned with."""
+    removable: float = 0.0
+    """How often a plan may be taken back."""
+    shared: bool = False
+    """Whether jobs of Apache Hudi write the table as well, and Hudi's lock guards every decision."""
 
     def driver(self) -> Driver:
         rng = Random(self.seed * 7919 + 13)
@@ -73,6 +82,14 @@ def parse_setting(record: dict[str, Any]) -> Setting:
 
 def drawn(seed: int) -> Setting:
     """The setting of a seed."""
+    setting, rng = plain(seed), Random(seed * 31 + 7)
+    if rng.random() < 0.15:
+        setting = beside_hudi(setting, rng)
+    return with_services(setting, rng) if rng.random() < 0.55 else setting
+
+
+def plain(seed: int) -> Setting:
+    """The same without table services and without Apache Hudi."""
     rng = Random(seed)
     walks = rng.random() < 0.6
     return Setting(
@@ -96,6 +113,52 @@ def drawn(seed: int) -> Setting:
         switch=rng.choice((0.02, 0.1, 0.3, 0.6, 0.95)) if walks else 0.0,
         depth=0 if walks else rng.randrange(1, 6),
         rates=drawn_rates(rng),
+    )
+
+
+def with_services(setting: Setting, rng: Random) -> Setting:
+    """The same with table services at work."""
+    actors: list[tuple[str, int]] = []
+    for kind, most, chance in (
+        ("cleaner", 5, 0.7), ("archiver", 5, 0.6), ("logcompactor", 4, 0.5), ("savepointer", 3, 0.3),
+        ("restorer", 2, 0.3), ("holder", 3, 0.4), ("consumer", 4, 0.3),
+    ):  # fmt: skip
+        # A restore takes back what Apache Hudi has under way, and Hudi may complete it before it is gone: decision 10.
+        if rng.random() < chance and not (setting.shared and kind == "restorer"):
+            actors += [(kind, rng.randrange(1, most + 1)) for _ in range(rng.choice((1, 1, 2)))]
+    return replace(
+        setting,
+        whole=True,
+        retained=rng.choice((1, 1, 2, 3)),
+        clean_files=rng.choice((1, 3, 100_000)),
+        gone_ms=rng.choice((86_400_000, 86_400_000, 60 * setting.timeout_ms)),
+        removable=rng.choice((0.0, 0.0, 0.5, 1.0)),
+        actors=(*_busier(setting.actors, rng), *actors),
+    )
+
+
+def _busier(actors: tuple[tuple[str, int], ...], rng: Random) -> list[tuple[str, int]]:
+    """More to clean and to archive: writers go on for longer, and somebody compacts."""
+    busier = [(kind, rounds + rng.randrange(3) if kind == "writer" else rounds) for kind, rounds in actors]
+    return [*busier, ("compactor", rng.randrange(2, 5))]
+
+
+LATE = ("kill_late", "vanished", "late", "again", "echo", "back")
+"""What a local disk and clocks that agree do not do: Hudi's lock is no lock without them."""
+
+
+def beside_hudi(setting: Setting, rng: Random) -> Setting:
+    """The same with jobs of Apache Hudi beside our writers. They forget deletes, so there are none."""
+    jobs = [("job", rng.randrange(2, 6)) for _ in range(rng.choice((1, 1, 2)))]
+    return replace(
+        setting,
+        shared=True,
+        deletes=0.0,
+        drift=0.0,
+        skew_ms=min(setting.skew_ms, 35),
+        call_ms=max(setting.call_ms, 1),
+        rates=replace(setting.rates, **dict.fromkeys(LATE, 0.0)),
+        actors=(*(a for a in setting.actors if a[0] != "hudi"), *jobs, ("operator", 12)),
     )
 
 

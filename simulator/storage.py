@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakebraid.errors import ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage import names as storage_names
 from lakebraid.storage.bounds import check_range, check_size
+from lakebraid.storage.durable import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from lakebraid.storage.protocol import FolderListing, ObjectInfo
 from simulator.violation import Killed
 
@@ -35,6 +36,10 @@ class Disk:
         self.objects: dict[str, tuple[bytes, int]] = {}
         self.names: list[str] = []
         self._infos: dict[str, ObjectInfo] = {}
+        self._private: set[str] = set()
+        """Temporary files that somebody left; listings do not show them."""
+        self._folders: dict[str, FolderListing] = {}
+        """Listings that are still true, by the head of their names."""
         self.full_until = 0.0
         self._now, self._observe = now, observe
 
@@ -49,7 +54,14 @@ class Disk:
         first = max(bisect_left(names, head), bisect_right(names, after))
         # '0' follows '/': everything in the folder is below this text.
         last = bisect_left(names, f"{head[:-1]}0") if head else len(names)
-        return [self._infos[name] for name in names[first:last]]
+        return [self._infos[name] for name in names[first:last] if name not in self._private]
+
+    def folder(self, head: str) -> FolderListing:
+        """Objects and folders right below."""
+        known = self._folders.get(head)
+        if known is None:
+            known = self._folders[head] = _split(head, self.scan(head))
+        return known
 
     def create(self, name: str, data: bytes) -> None:
         if name in self.objects:
@@ -75,15 +87,23 @@ class Disk:
         if name in self.objects:
             data, _ = self.objects.pop(name)
             self.names.pop(bisect_left(self.names, name))
+            self._forget(name)
             self._observe("delete", name, data)
 
     def _put(self, what: str, name: str, data: bytes) -> None:
         if name not in self.objects:
             insort(self.names, name)
+        if name.endswith(TEMPORARY_SUFFIX):
+            self._private.add(name)
         now_ms = int(self._now())
         self.objects[name] = (data, now_ms)
         self._infos[name] = ObjectInfo(name, len(data), now_ms)
+        self._forget(name)
         self._observe(what, name, data)
+
+    def _forget(self, name: str) -> None:
+        for head in [head for head in self._folders if name.startswith(head)]:
+            del self._folders[head]
 
     def _check_space(self) -> None:
         if self._now() < self.full_until:
@@ -124,19 +144,15 @@ class SimStorage:
 
     def list_folder(self, folder: str = "") -> FolderListing:
         head = _head(folder)
-        objects: Infos = []
-        folders: Names = []
-        for info in self._listing("list_folder", folder, lambda: self._disk.scan(head)):
-            child, slash, _ = info.name[len(head) :].partition("/")
-            if not slash:
-                objects.append(info)
-            elif not folders or folders[-1] != head + child:
-                folders.append(head + child)
-        return objects, folders
+        kind, salt = self._reading("list_folder", folder)
+        if kind == "split":
+            return _split(head, self._listed_twice(folder, lambda: self._disk.scan(head), salt))
+        objects, folders = self._disk.folder(head)
+        return [*objects], [*folders]
 
     def create(self, name: str, data: bytes) -> None:
         data = bytes(data)
-        self._changing("create", name, lambda: self._disk.create(name, data))
+        self._changing("create", name, lambda: self._disk.create(name, data), partial(self._tear, name, data))
 
     def replace(self, name: str, data: bytes) -> None:
         data = bytes(data)
@@ -149,6 +165,18 @@ class SimStorage:
     def delete(self, names: Iterable[str]) -> None:
         for name in list(names):  # one request each: a deletion of many can stop anywhere
             self._changing("delete", name, partial(self._disk.delete, name))
+
+    def _tear(self, name: str, data: bytes) -> None:
+        """What a process leaves that dies while it creates an object on a local disk.
+
+        We write under a private name, which no listing shows, and link; Apache Hudi writes under the name itself.
+        """
+        folder, _, file = name.rpartition("/")
+        if self._process.writes_in_place:
+            _quietly(lambda: self._disk.create(name, b""))
+        else:
+            private = f"{folder}/{TEMPORARY_PREFIX}{crc32(file.encode()):08x}{TEMPORARY_SUFFIX}"
+            self._disk.replace(private, data[: len(data) // 2])
 
     def native_path(self, name: str) -> str | None:
         check_name(name)
@@ -166,8 +194,9 @@ class SimStorage:
 
     def _listing(self, op: str, name: str, scan: Callable[[], Infos]) -> Infos:
         kind, salt = self._reading(op, name)
-        if kind != "split":
-            return scan()
+        return self._listed_twice(name, scan, salt) if kind == "split" else scan()
+
+    def _listed_twice(self, name: str, scan: Callable[[], Infos], salt: int) -> Infos:
         # Each name is looked at in the first or the second moment; whatever exists in both is found.
         is_first = _part(scan(), salt)
         first = [i for i in scan() if is_first(i.name)]
@@ -176,7 +205,7 @@ class SimStorage:
         found.sort(key=lambda info: info.name)
         return found
 
-    def _changing(self, op: str, name: str, effect: Callable[[], None]) -> None:
+    def _changing(self, op: str, name: str, effect: Callable[[], None], tear: Callable[[], None] | None = None) -> None:
         check_name(name)
         kind, length = self._world.point(op, name) or ("", 0)
         world = self._world
@@ -185,9 +214,9 @@ class SimStorage:
             return
         match kind:
             case "kill_before" | "kill_after" | "kill_late" | "torn":
-                if kind == "kill_after":
-                    _quietly(effect)
-                elif kind == "kill_late":
+                deeds = {"kill_after": effect, "torn": tear or _nothing}
+                _quietly(deeds.get(kind, _nothing))
+                if kind == "kill_late":
                     world.later(op, name, effect, length)
                 world.kill(self._process)
                 raise Killed
@@ -214,6 +243,18 @@ class SimStorage:
                 raise AssertionError(kind)
 
 
+def _split(head: str, infos: Infos) -> FolderListing:
+    objects: Infos = []
+    folders: Names = []
+    for info in infos:
+        child, slash, _ = info.name[len(head) :].partition("/")
+        if not slash:
+            objects.append(info)
+        elif not folders or folders[-1] != head + child:
+            folders.append(head + child)
+    return objects, folders
+
+
 def _part(infos: list[ObjectInfo], salt: int) -> Callable[[str], bool]:
     """Which names are seen in the first of two moments: those before a middle, those after it, or any."""
     names = [info.name for info in infos]
@@ -225,6 +266,10 @@ def _part(infos: list[ObjectInfo], salt: int) -> Callable[[str], bool]:
             return lambda name: name >= pivot
         case _:
             return lambda name: crc32(name.encode(), salt) & 1 == 0
+
+
+def _nothing() -> None:
+    """What a process that dies before its request was sent has done."""
 
 
 def _quietly(effect: Callable[[], None]) -> None:

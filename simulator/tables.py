@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakebraid.format.properties import checksum, format_properties
-from lakebraid.model.config import TableConfig, parse_config
+from lakebraid.model.config import CLOCK_SKEW, TableConfig, parse_config
+from lakebraid.model.writable import FILE_LOCK
 from simulator.storage import Disk
 
 SCHEMA = (
     '{"type":"record","name":"sim","fields":[{"name":"id","type":["null","string"],"default":null},'
     '{"name":"ts","type":["null","long"],"default":null},{"name":"v","type":["null","string"],"default":null}]}'
 )
+
+
+SKEW_MS = 80
+"""How far the clocks of two processes may differ on a table that is shared with Apache Hudi."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class Plain:
 
 
 @lru_cache
-def plain_table(*, by_event: bool) -> Plain:
+def plain_table(*, by_event: bool, shared: bool = False) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
         "hoodie.table.type": "MERGE_ON_READ",
@@ -40,6 +45,9 @@ def plain_table(*, by_event: bool) -> Plain:
         "hoodie.bucket.index.num.buckets": "2",
         "hoodie.table.create.schema": SCHEMA,
     }
+    if shared:
+        entries["hoodie.write.lock.provider"] = FILE_LOCK
+        entries[CLOCK_SKEW] = str(SKEW_MS)
     if by_event:
         entries["hoodie.table.ordering.fields"] = "ts"
     entries["hoodie.table.checksum"] = str(checksum(entries))

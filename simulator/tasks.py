@@ -2,7 +2,8 @@
 """Stands in for Spark's executors: files with real names and tiny contents, merged by the simulator's own rule.
 
 The control plane looks at names and at the timeline only, so a few bytes of JSON do for a log or base file:
-a log is {"b": [[instant, changes], …]}, a base is {"r": [[key, order, start, value], …]}.
+a log is {"b": [[instant, changes], …]}, a base is {"r": [[key, order, start, value], …]}. What a log compaction writes
+says in "c" which instants it stands for, and each of its changes has the start of the write it is of.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lakebraid.errors import ObjectExists, ObjectNotFound, OutcomeUnknown
 from lakebraid.format.commit import WriteStat
 from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.buckets import bucket_file_id
+from lakebraid.model.log_order import BlockOrigin, place_blocks
 from lakebraid.storage.protocol import Storage
 from simulator.oracle import Change, Rows
 
@@ -94,20 +96,49 @@ class Version:
     order: int | None
     start: str
     value: str | None
+    rank: str
+    """Where it comes in the order of merging: at its start, or where a log-compacted file has its place."""
 
 
 def read_versions(data: bytes) -> list[Version]:
-    """The versions in a log or base file."""
+    """The versions in a log or base file, each at the start of its write."""
     content = json.loads(data)
     if "r" in content:
-        return [Version(key, order, start, value) for key, order, start, value in content["r"]]
-    return [Version(key, order, instant, value) for instant, rows in content["b"] for key, order, value in rows]
+        return [Version(key, order, start, value, start) for key, order, start, value in content["r"]]
+    return [
+        Version(row[0], row[1], row[3] if len(row) > 3 else instant, row[2], row[3] if len(row) > 3 else instant)
+        for instant, rows in content["b"]
+        for row in rows
+    ]
+
+
+def read_origins(data: bytes) -> tuple[BlockOrigin, ...]:
+    """What the headers of a log file's blocks would say."""
+    content = json.loads(data)
+    return tuple(BlockOrigin(instant, tuple(content.get("c", ()))) for instant, _ in content["b"])
+
+
+def read_placed(logs: Iterable[bytes]) -> list[Version]:
+    """The versions in log files by the product's rule: which blocks count, and at which place."""
+    blocks: list[list[Version]] = []
+    origins: list[BlockOrigin] = []
+    for data in logs:
+        content = json.loads(data)
+        for instant, rows in content["b"]:
+            origins.append(BlockOrigin(instant, tuple(content.get("c", ()))))
+            blocks.append([Version(r[0], r[1], r[3] if len(r) > 3 else instant, r[2], instant) for r in rows])
+    found = []
+    for placed in place_blocks(origins):
+        for version in blocks[placed.index]:
+            version.rank = placed.request_time
+            found.append(version)
+    return found
 
 
 def merge(versions: Iterable[Version], *, by_event: bool) -> dict[str, Version]:
     """The winner of each key, tombstones included: what the product's reader does, by rank of the writes' starts."""
     winners: dict[str, Version] = {}
-    for new in sorted(versions, key=lambda v: v.start):
+    for new in sorted(versions, key=lambda v: v.rank):
         old = winners.get(new.key)
         is_plain_delete = new.value is None and (new.order is None or not by_event)
         if is_plain_delete or old is None or not by_event or old.order is None or (new.order or 0) >= old.order:
@@ -127,24 +158,44 @@ class Merging:
     file_id: str
     base: str | None
     logs: tuple[str, ...]
+    before: str = ""
+    """What ranks after it, if given, is not merged but carried on."""
 
 
-def run_merge(storage: Storage, plan: str, epoch: int, work: Merging, *, by_event: bool) -> list[Written]:
+def run_merge(
+    storage: Storage, plan: str, epoch: int, work: Merging, *, by_event: bool, token: str | None = None
+) -> list[Written]:
     """Writes the base file of a compaction, and a log that carries tombstones with their own ordering and start."""
-    versions: list[Version] = []
-    for name in (*([work.base] if work.base else []), *work.logs):
-        versions += read_versions(storage.read(f"{work.partition}/{name}", 1 << 20))
+    token = token or f"0-0-{epoch}"
+    versions = read_versions(storage.read(f"{work.partition}/{work.base}", 1 << 20)) if work.base else []
+    placed = read_placed([storage.read(f"{work.partition}/{name}", 1 << 20) for name in work.logs])
+    later = [v for v in placed if work.before and v.rank > work.before]
+    versions += [v for v in placed if not work.before or v.rank < work.before]
     winners = merge(versions, by_event=by_event)
     rows = [[v.key, v.order, v.start, v.value] for _, v in sorted(winners.items()) if v.value is not None]
-    base = BaseFileName(work.file_id, f"0-0-{epoch}", plan, ".parquet").format()
+    base = BaseFileName(work.file_id, token, plan, ".parquet").format()
     made = [Written(work.partition, work.file_id, base, len(rows), 0)]
     _put(storage, plan, work.partition, base, {"r": rows})
     carried = [v for _, v in sorted(winners.items()) if v.value is None and by_event and v.order is not None]
-    if carried:
-        log = LogFileName(work.file_id, plan, 1, f"0-0-{epoch}", "").format()
-        _put(storage, plan, work.partition, log, {"b": [[v.start, [[v.key, v.order, None]]] for v in carried]})
+    if carried or later:
+        log = LogFileName(work.file_id, plan, 1, token, "").format()
+        blocks = [[v.rank, [[v.key, v.order, v.value, v.start]]] for v in (*carried, *later)]
+        _put(storage, plan, work.partition, log, {"b": blocks})
         made.append(Written(work.partition, work.file_id, log, 0, len(carried)))
     return made
+
+
+def run_fold(storage: Storage, plan: str, epoch: int, work: Merging, *, by_event: bool) -> list[Written]:
+    """Writes the one log file of a log compaction: the winner of each key, deletes too, in the place of the newest."""
+    logs = [storage.read(f"{work.partition}/{name}", 1 << 20) for name in work.logs]
+    origins = [origin for data in logs for origin in read_origins(data)]
+    winners = merge(read_placed(logs), by_event=by_event)
+    rows = [[v.key, v.order, v.value, v.start] for _, v in sorted(winners.items())]
+    named = sorted({time for origin in origins for time in (origin.instant_time, *origin.compacted_times)})
+    log = LogFileName(work.file_id, plan, 1, f"0-0-{epoch}", "").format()
+    _put(storage, plan, work.partition, log, {"b": [[plan, rows]], "c": named})
+    deletes = sum(v.value is None for v in winners.values())
+    return [Written(work.partition, work.file_id, log, len(rows) - deletes, deletes)]
 
 
 def _put(storage: Storage, plan: str, partition: str, name: str, content: object) -> None:
@@ -153,6 +204,6 @@ def _put(storage: Storage, plan: str, partition: str, name: str, content: object
 
 
 __all__ = [
-    "Merging", "ObjectNotFound", "Version", "Written", "by_group", "create_once", "group_of", "merge", "read_versions",
-    "rows_of", "run_merge", "write_log",
+    "Merging", "ObjectNotFound", "Version", "Written", "by_group", "create_once", "group_of", "merge", "read_origins",
+    "read_placed", "read_versions", "rows_of", "run_fold", "run_merge", "write_log",
 ]  # fmt: skip

@@ -33,10 +33,13 @@ class Process:
     def __init__(self, world: World, name: str, skew_ms: int = 0, drift: float = 0.0) -> None:
         self.world, self.name = world, name
         self.is_dead = False
+        self.writes_in_place = False
+        """Whether it makes files under their own names and fills them afterwards, as Apache Hudi does on local disks."""
         self.rng = world.derived(name)
         self.storage = SimStorage(world, self)
         self.clock = SimClock(world, self, self.rng, skew_ms, drift)
         self.threads: list[Thread] = []
+        world.processes.append(self)
 
 
 class Thread(greenlet):  # type: ignore[misc]  # greenlet ships no types
@@ -47,6 +50,7 @@ class Thread(greenlet):  # type: ignore[misc]  # greenlet ships no types
         self.process, self.label, self.index = process, label, index
         self.world = process.world
         self.calls = 0
+        self.target = ""
         self.wake = 0.0
         self.is_ready = True
         self._body = body
@@ -82,6 +86,7 @@ class World:
         self.tape: list[Mark] = []
         self.observers: list[Callable[[str, str, bytes], None]] = []
         self.disk = Disk(lambda: self.now, self._observe)
+        self.processes: list[Process] = []
         self._threads: list[Thread] = []
         self._ready: list[Thread] = []
         self._sleepers: list[tuple[float, int, Thread]] = []
@@ -211,6 +216,7 @@ class World:
         self.step += 1
         self.now += (thread.calls * 7 + thread.index * 3) % (2 * self.call_ms + 1)
         self._check_bound()
+        thread.target = name
         fault = self._fault(thread, op)
         self.trace.append(
             (self.step, int(self.now) - EPOCH_MS, thread.label, op, name, f"{fault[0]} {fault[1]}" if fault else "")
@@ -228,6 +234,7 @@ class World:
         thread.calls += 1
         self.step += 1
         self._check_bound()
+        thread.target = ""
         fault = self._fault(thread, "sleep")
         if fault and fault[0] == "kill_before":
             self.kill(thread.process)

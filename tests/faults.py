@@ -145,7 +145,8 @@ def not_owned(storage: Storage, table: Table) -> list[str]:
     timeline = load_timeline(storage, table._config)
     owned = {".hoodie/hoodie.properties"}
     for instant in timeline.completed:
-        owned |= {f".hoodie/timeline/{instant.file_name(s)}" for s in State}
+        states = (State.COMPLETED,) if instant.action == "savepoint" else State
+        owned |= {f".hoodie/timeline/{instant.file_name(s)}" for s in states}
         if instant.is_write:
             completed = f".hoodie/timeline/{instant.file_name(State.COMPLETED)}"
             owned |= {*parse_commit(storage.read(completed, 10**7), completed).file_paths}

@@ -6,6 +6,9 @@ published(note)            it counts now
 sentenced(rollback, start) a rollback of `start` was requested
 withdrawn(start, completion, action, state), appeared(start, action, state)   a timeline file went or came
 effect(what, name)         a data file was created or deleted
+cleaning(start, names), restoring(start, undone)   a clean or restore was requested
+expired(reader, kind, time, began, why)   a reader was told that a version is gone
+executing(start, process, is_removable=), executed(start, process)   somebody works on a plan
 answered(answer)           a reader gave an answer
 resolved(start, outcome)   a writer was told how its write ended
 healed(scene)              everything has ended
@@ -16,13 +19,16 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.checkers.changes_exactly_once import ChangesExactlyOnce
+from simulator.checkers.cleans_take_nothing_needed import CleansTakeNothingNeeded
 from simulator.checkers.completion_times_rise import CompletionTimesRise
 from simulator.checkers.liveness import Liveness
 from simulator.checkers.merges_agree import MergesAgree
 from simulator.checkers.never_half_a_commit import NeverHalfACommit
 from simulator.checkers.no_leak import NoLeak
 from simulator.checkers.no_lost_update import NoLostUpdate
+from simulator.checkers.nothing_looks_committed import NothingLooksCommitted
 from simulator.checkers.nothing_unpublished_is_visible import NothingUnpublishedIsVisible
+from simulator.checkers.one_executor import OneExecutor
 from simulator.checkers.reads_are_of_one_moment import ReadsAreOfOneMoment
 from simulator.checkers.refused_means_refused import RefusedMeansRefused
 from simulator.checkers.the_dead_stay_dead import TheDeadStayDead
@@ -41,6 +47,9 @@ ALL: tuple[Any, ...] = (
     RefusedMeansRefused,
     ChangesExactlyOnce,
     TimeTravelIsStable,
+    CleansTakeNothingNeeded,
+    NothingLooksCommitted,
+    OneExecutor,
     NoLeak,
     Liveness,
 )

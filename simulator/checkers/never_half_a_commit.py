@@ -7,7 +7,7 @@ from typing import Any
 
 from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import parse_data_file
-from simulator.oracle import Note, Oracle, describe
+from simulator.oracle import TIMELINE, WRITES, Note, Oracle, describe
 from simulator.tasks import by_group
 from simulator.violation import Violation
 
@@ -19,7 +19,7 @@ class NeverHalfACommit:
         self.scene: Any = None
 
     def publishing(self, note: Note) -> None:
-        if note.action == "rollback":
+        if note.action not in WRITES or not note.data:
             return
         names = parse_commit(note.data, "the commit").file_paths
         for name in names:
@@ -27,6 +27,9 @@ class NeverHalfACommit:
                 raise Violation("3 never half a commit", f"{describe(note.start)} was published without {name}")
             self._needed[name] = note.start
         self._check_intent(note, names)
+
+    filled = publishing
+    """Of a commit of Hudi that appeared empty."""
 
     def _check_intent(self, note: Note, names: tuple[str, ...]) -> None:
         intent = self._oracle.intents.get(note.start)
@@ -37,14 +40,32 @@ class NeverHalfACommit:
                     raise Violation("3 never half a commit", f"{describe(note.start)} names no file of {partition}")
 
     def effect(self, what: str, name: str) -> None:
+        if what == "delete" and self._is_undone(name):
+            self._check_unpublished(name)
+            return
+        if what == "delete" and name in self._oracle.doomed:
+            return
         if what == "delete" and name in self._needed:
             raise Violation("3 never half a commit", f"{name} of published {describe(self._needed[name])} was deleted")
         if what == "delete":
             self._check_planned(name)
 
+    def _is_undone(self, name: str) -> bool:
+        parsed = parse_data_file(name.rpartition("/")[2])
+        return parsed is not None and parsed.request_time in self._oracle.undone
+
+    def _check_unpublished(self, name: str) -> None:
+        """Whoever does not know of a restore sees a commit as long as its files are there, and no longer."""
+        parsed = parse_data_file(name.rpartition("/")[2])
+        note = self._oracle.published.get(parsed.request_time) if parsed else None
+        if note and f"{TIMELINE}{note.start}_{note.completion}.{note.action}" in self.scene.world.disk.objects:
+            raise Violation(
+                "3 never half a commit", f"{name} was removed before {describe(note.start)} was un-published"
+            )
+
     def _check_planned(self, name: str) -> None:
         parsed = parse_data_file(name.rpartition("/")[2])
         if parsed is not None and parsed.request_time in self._oracle.published:
             note = self._oracle.published[parsed.request_time]
-            if name.encode() in note.data:
+            if not note.data or name.encode() in note.data:
                 raise Violation("3 never half a commit", f"{name} of {describe(note.start)} was deleted")

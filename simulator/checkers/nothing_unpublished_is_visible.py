@@ -20,7 +20,12 @@ class NothingUnpublishedIsVisible:
                     "4 nothing unpublished is visible",
                     f"{answer.reader} ({answer.kind}) read {key}={value} of {describe(start)}, which is not published",
                 )
-            if answer.kind == "as_of" and note.completion > answer.completion:
+            if any(start in r.undone and r.step < answer.began for r in self._oracle.restores):
+                raise Violation(
+                    "4 nothing unpublished is visible",
+                    f"{answer.reader} ({answer.kind}) read {key}={value} of {describe(start)}, which was restored away",
+                )
+            if answer.kind in ("as_of", "held") and note.completion > answer.completion:
                 raise Violation(
                     "4 nothing unpublished is visible",
                     f"{answer.reader} as of {describe(answer.completion)} read {key}={value}, which was published at "

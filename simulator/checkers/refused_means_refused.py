@@ -15,6 +15,8 @@ class RefusedMeansRefused:
         self._told: dict[str, str] = {}
 
     def resolved(self, start: str, outcome: str) -> None:
+        if start in self._oracle.undone:
+            return  # it was published perhaps, and is gone
         before = self._told.get(start)
         if before in ("published", "refused") and outcome not in (before, "open"):
             raise Violation("11 refused means refused", f"{describe(start)} was {before}, and is {outcome} now")

@@ -255,6 +255,16 @@ COMPACT_ON_SPARK_BYTES: Final = 256 * MIB
 SPARK_DRIVER_BYTES: Final = 16 * MIB
 """Data frames that are certainly no larger are fetched and written by the driver: a task costs more than their rows."""
 
+SPARK_PLAIN_BYTES: Final = 128 * MIB
+"""Estimated bytes of Parquet files that the driver reads and writes by itself, in a second or two, where Spark would take
+ten for Python workers and a shuffle. Twice as many in truth, and Spark does it: estimates may be far off."""
+
+SPARK_PLAIN_FILES_MAX: Final = 64
+"""Files that it reads so: asking Java for the name of each takes time."""
+
+SPARK_COUNT_BYTES: Final = 128 * MIB
+"""File bytes of slices with logs that the driver counts by itself: it reads little more than keys, Spark has to be told rows."""
+
 SPARK_SCAN_EXPANSION: Final = 4
 """How many times its bytes on storage a scanned file is taken to have in memory."""
 
@@ -303,8 +313,102 @@ UNLOCK_ATTEMPTS_MAX: Final = 5
 MARKERS_FILE_BYTES_MAX: Final = 256 * MIB
 """One MARKERS file of Hudi's timeline server: a line of about 150 bytes for each data file of a write."""
 
-PARTIAL_ATTEMPTS_MAX: Final = 30
-"""How often a partial update is done again because others opened rows for its new keys; each time fewer are new."""
+CONFLICT_RETRIES: Final = 30
+"""How often a write is done again because another one was in the way: one of them always gets through, so this is only
+reached if thirty others were faster, one after the other."""
 
 CHECKED_ROWS_MAX: Final = 100_000
 """Rows that are looked at before a write begins, so that bad input leaves no trace; more are looked at while they are written."""
+
+PLAN_ROLLBACK_DELAY_MS: Final = 60 * 60_000
+"""How long a removable plan may wait for its executor before it is rolled back: longer than a queue of services takes,
+shorter than what its groups can do without cleaning (RFC-79's `table_service_rollback_delay`)."""
+
+HISTORY_READ_WHOLE_BYTES: Final = 4 * MIB
+"""A file of the history up to this size is fetched whole; of a larger one only the times, a hundredth of it."""
+
+ARCHIVE_INSTANTS_MAX: Final = 20_000
+"""Instants that one archiving moves; the next one takes the others. Some seconds on a local disk."""
+
+ARCHIVE_BATCH_INSTANTS: Final = 2_000
+"""Instants in one new file of the history."""
+
+ARCHIVE_BATCH_BYTES: Final = 64 * MIB
+"""Bytes of the timeline files in one new file of the history: they are held in memory together."""
+
+HISTORY_ATTEMPTS_MAX: Final = 100
+"""How often an archiver looks again because another one wrote the next manifest first, or the store did not answer."""
+
+HISTORY_MERGE_FILES: Final = 10
+"""Files of one layer of the history that are merged into one of the next: Hudi's own number."""
+
+HISTORY_MERGE_BYTES_MAX: Final = 16 * MIB
+"""Stored bytes of the files that are merged at once; larger ones stay as they are. Unfolded they take some
+hundred MiB of memory."""
+
+HISTORY_MERGES_MAX: Final = 8
+"""Merges of one archiving; the next one goes on."""
+
+HISTORY_MANIFESTS_KEPT: Final = 3
+"""Manifests of the history that stay for readers who have just looked at one: Hudi's own number."""
+
+GONE_MS: Final = 60 * 60_000
+"""How long late files of a write that was rolled back are reckoned with: tasks of Spark end minutes after their driver.
+Until then the timeline is not archived past it, for Hudi takes every file older than its timeline for committed."""
+
+CLEAN_FILES_MAX: Final = 100_000
+"""Files that one clean removes, the longest unneeded first; some ten MB of plan. Another one takes the others."""
+
+CLEANS_MAX: Final = 100
+"""Cleans that one call makes one after the other, if there is more than fits in one."""
+
+LEASE_INTERVAL_MS: Final = 60_000
+"""How often a reader shows that it still needs its files."""
+
+LEASE_MS: Final = 10 * 60_000
+"""After this silence a reader's lease no longer protects its files. Too long costs space, too short costs a reader."""
+
+LEASES_MAX: Final = 1000
+"""Readers that may hold files back at once: each takes some 80 bytes of every entry of the ledger."""
+
+CONSUMERS_MAX: Final = 1000
+"""Named consumers of changes; as leases, they are in every entry of the ledger."""
+
+CONSUMER_NAME_CHARACTERS_MAX: Final = 200
+"""Of a consumer's name: it stands in every entry of the ledger, too."""
+
+RESTORES_FINISHED_MAX: Final = 8
+"""How many unfinished restores a writer brings to their end before it begins: each is the will of a person, so there are few."""
+
+RESTORES_KEPT: Final = 16
+"""Finished restores that the ledger remembers, so that a restorer whose answer got lost does not restore twice."""
+
+LOG_COMPACT_FILES_MIN: Final = 5
+"""Log files that a group must have for a log compaction to be worth its while; Hudi's own threshold."""
+
+LOG_COMPACT_BYTES_MAX: Final = 512 * MIB
+"""Log bytes that one log compaction puts into one file: it is decoded in memory; beyond this a compaction is due."""
+
+LOG_COMPACT_SMALL_BYTES: Final = 1 * MIB
+"""Log files up to this size are rewritten with every log compaction: opening one costs more than its bytes."""
+
+DUE_LOG_BYTES_MIN: Final = 1 * MIB
+"""Log bytes of a group below which their share of the base file does not matter: they are read in a moment anyway."""
+
+SERVICE_INTERVAL_SECONDS: Final = 30.0
+"""How often a service runner looks at a table: a dead writer is found after two minutes, log files gather by the minute."""
+
+COMPACT_SORT_BYTES: Final = 1 * GIB
+"""Rows of one file group that are sorted at once, in memory; a larger one becomes several sorted stretches."""
+
+COMPACT_JOB_ATTEMPTS_MAX: Final = 2
+"""Runs of a Spark job that compacts; a cluster repeats failed tasks by itself, a local Spark does not."""
+
+TURN_ROUNDS_LOST: Final = 3
+"""After so many lost rounds a service asks the others to wait while it decides: it looks at the whole table in each."""
+
+TURN_MS_MAX: Final = 3000
+"""After this time such a wish is void: whoever had it is dead, or slower than anybody should wait for."""
+
+TURN_WAIT_SECONDS_MAX: Final = 1.0
+"""How long one decision waits for those who asked for their turn; looking at a large table takes some tenths of that."""

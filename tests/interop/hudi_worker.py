@@ -9,6 +9,7 @@ It runs in the referee's own interpreter (referee.py makes it) and imports nothi
     {"do": "read", "path": P, "mode": M, "options"}   M: snapshot, read_optimized, as_of, incremental, cdc
     {"do": "write", "path": P, "rows": R, "options"}  R: a Parquet file's path, or {"schema": DDL, "json": [rows]}
     {"do": "sql", "text": S}                          any SQL, CALL procedures included; answers its rows
+    {"do": "log_compact", "path": P, "options", "step": "plan" | "run", "instant"}   answers the instant
     {"do": "stop"}
 """
 
@@ -113,12 +114,25 @@ def sql(spark: SparkSession, command: dict) -> list:
     return answers.encode_rows(spark.sql(command["text"]))
 
 
+def log_compact(spark: SparkSession, command: dict) -> str:
+    hudi = tables.Hudi(spark, "it", command["path"], options=command["options"])
+    return hudi.plan_log_compaction() if command["step"] == "plan" else hudi.run_log_compaction(command["instant"])
+
+
 def definitions(_: SparkSession, __: dict) -> list:
     return sorted(tables.DEFINITIONS)
 
 
 REGISTERED = (tables_keys, tables_merging, tables_services, tables_types, tables_versions)
-COMMANDS = {"definitions": definitions, "make": make, "answers": all_answers, "read": read, "write": write, "sql": sql}
+COMMANDS = {
+    "definitions": definitions,
+    "make": make,
+    "answers": all_answers,
+    "read": read,
+    "write": write,
+    "sql": sql,
+    "log_compact": log_compact,
+}
 
 if __name__ == "__main__":
     main()

@@ -107,7 +107,7 @@ def compaction_that_died(path: Path) -> Written:
     table = create(path, buckets=1)
     table.upsert(rows("a", {1: 1, 2: 1, 3: 1}))
     table.delete(keys({2: 2}))
-    dying = mock.patch.object(compaction.operations, "publish_plan", side_effect=InterruptedError)
+    dying = mock.patch.object(compaction, "publish_plan", side_effect=InterruptedError)
     with dying, pytest.raises(InterruptedError):
         table.compact()
     table.upsert(rows("b", {2: 1, 3: 2}))

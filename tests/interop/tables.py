@@ -154,13 +154,24 @@ class Hudi:
         self.call("run_compaction", op="run")
 
     def log_compact(self) -> None:
-        """Log compaction has no procedure: the Java client's own two calls."""
+        self.run_log_compaction(self.plan_log_compaction())
+
+    def plan_log_compaction(self) -> str:
+        """Log compaction has no procedure: the Java client's own calls."""
         client = self.client({"hoodie.log.compaction.blocks.threshold": "2", "hoodie.log.compaction.inline": "true"})
         try:
             instant = client.scheduleLogCompaction(self.java("org.apache.hudi.common.util.Option").empty())
             if not instant.isPresent():
                 raise AssertionError("Hudi planned no log compaction")
-            client.logCompact(instant.get(), True)
+            return instant.get()
+        finally:
+            client.close()
+
+    def run_log_compaction(self, instant: str) -> str:
+        client = self.client({"hoodie.log.compaction.blocks.threshold": "2", "hoodie.log.compaction.inline": "true"})
+        try:
+            client.logCompact(instant, True)
+            return instant
         finally:
             client.close()
 

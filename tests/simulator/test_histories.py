@@ -9,14 +9,16 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from simulator.faults import CALM
 from simulator.report import verdict
-from simulator.scene import run_history
+from simulator.scene import Scene, run_history
+from simulator.schedule import Cue, Script
 from simulator.search import enumerate_all, sweep
-from simulator.setting import Setting, drawn
+from simulator.setting import Setting, beside_hudi, drawn, plain, with_services
 
 pytestmark = pytest.mark.simulator
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,51 @@ def test_a_fault_at_any_single_call_breaks_nothing(kinds):
     failures = [o for o in outcomes if o.failure is not None]
     assert len(outcomes) > 200
     assert not failures, verdict(failures[0])
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_no_invariant_fails_while_table_services_are_at_work(block):
+    for seed in range(block * 10, block * 10 + 10):
+        outcome = run_history(with_services(plain(seed), Random(seed)))
+        assert outcome.failure is None, verdict(outcome)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_no_invariant_fails_beside_writers_of_apache_hudi(block):
+    for seed in range(block * 10, block * 10 + 10):
+        outcome = run_history(beside_hudi(plain(seed), Random(seed)))
+        assert outcome.failure is None, verdict(outcome)
+
+
+def test_a_process_that_dies_in_the_midst_of_a_create_leaves_a_piece_that_nobody_takes_for_an_object():
+    setting = Setting(1, keys=1, actors=(("writer", 2), ("writer", 1), ("rescuer", 4), ("reader", 2)), timeout_ms=500)
+    scene = Scene(setting, Script([Cue("writer0", "create", "/ledger/", "torn")]))
+    outcome = scene.run()
+    pieces = [name for name in scene.world.disk.names if name.endswith(".tmp")]
+    assert outcome.failure is None, verdict(outcome)
+    assert len(pieces) == 1
+    assert scene.world.disk.objects[pieces[0]][0]
+
+
+def test_a_job_of_apache_hudi_that_dies_in_the_midst_of_a_create_leaves_an_empty_file_of_that_name():
+    setting = Setting(3, keys=1, deletes=0.0, shared=True, actors=(("job", 6), ("writer", 2), ("operator", 9)))
+    scene = Scene(setting, Script([Cue("job0", "create", ".hoodie/timeline/", "torn", nth=2)]))
+    outcome = scene.run()
+    assert outcome.failure is None, verdict(outcome)
+    assert any(note.action == "deltacommit" and not note.data for note in scene.oracle.notes)
+
+
+def test_a_removable_plan_whose_executor_died_is_taken_back():
+    actors = (("writer", 4), ("logcompactor", 1), ("rescuer", 6))
+    setting = Setting(0, keys=1, aborts=0.0, whole=True, removable=1.0, timeout_ms=500, actors=actors)
+    cues = (
+        Cue("logcompactor1", "sleep", "", "pause", 5000),
+        Cue("logcompactor1", "create", "p0/.0000", "kill_before"),
+        Cue("rescuer2", "sleep", "", "pause", 6500),
+    )
+    outcome = run_history(setting, Script(cues))
+    assert outcome.failure is None, verdict(outcome)
+    assert outcome.marks["removable plan taken back"] == 1
 
 
 def test_two_writers_break_nothing_in_any_schedule_with_one_switch():
@@ -62,11 +109,29 @@ def test_a_calm_history_publishes_everything():
 def test_every_kind_of_trouble_is_reached():
     marks: set[str] = set()
     for seed in range(200, 400):
-        marks |= run_history(replace(drawn(seed), timeout_ms=500)).marks.keys()
+        marks |= run_history(replace(plain(seed), timeout_ms=500)).marks.keys()
         if marks >= REACHED:
             return
     assert marks >= REACHED, sorted(REACHED - marks)
 
+
+@pytest.mark.slow
+def test_every_kind_of_service_has_something_to_do():
+    marks: set[str] = set()
+    for seed in range(400, 700):
+        setting = plain(seed)
+        bent = with_services(beside_hudi(setting, Random(seed)) if seed % 4 == 0 else setting, Random(seed))
+        marks |= run_history(replace(bent, timeout_ms=500)).marks.keys()
+        if marks >= SERVED:
+            return
+    assert marks >= SERVED, sorted(SERVED - marks)
+
+
+SERVED = {
+    "cleaned", "clean finished for another", "archived", "log-compacted", "savepoint set", "savepoint deleted", "restored",
+    "leased", "lease refused", "consumed", "read expired", "hudi: wrote", "hudi: compacted",
+    "hudi: rolls back a deltacommit", "hudi: refused itself",
+}  # fmt: skip
 
 REACHED = {
     "rescued", "rollback finished for another", "refused", "refused by a check", "unknown became published",

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
+from lakebraid.spark import reading
 from tests.reference import Reference, hudi_rows, names, our_rows, unpack
 
 pytestmark = pytest.mark.spark
@@ -74,10 +75,19 @@ def test_columns_and_where_prune_without_changing_the_rows(
             assert our_rows(arrow(pruned)) == our_rows(arrow(whole.where(where).select("name", "id"))), (name, where)
 
 
-def test_counting_needs_no_column(references: dict[str, Reference], spark: SparkSession) -> None:
+@pytest.mark.parametrize("counted_by", ["driver", "tasks"])
+def test_counting_needs_no_column(
+    references: dict[str, Reference], spark: SparkSession, monkeypatch: pytest.MonkeyPatch, counted_by: str
+) -> None:
+    if counted_by == "tasks":
+        monkeypatch.setattr(reading, "SPARK_COUNT_BYTES", -1)
     for name in ("v9_mor_bucket_nbcc_avro", "v9_cow_cdc"):
         table = lb.Table.open(references[name].path)
-        assert table.to_spark(columns=[], spark=spark).count() == len(references[name].expected["snapshot"])
+        counted = table.to_spark(columns=[], spark=spark)
+        assert counted.columns == []
+        assert counted.count() == len(references[name].expected["snapshot"])
+        some = table.to_spark(columns=[], where="id > 3", spark=spark)
+        assert some.count() == table.count(where="id > 3") < counted.count()
 
 
 def test_the_frame_works_in_joins_views_and_caches(references: dict[str, Reference], spark: SparkSession) -> None:

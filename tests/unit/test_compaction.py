@@ -19,10 +19,11 @@ from lakebraid.format.plans import (
     format_compaction_plan,
     parse_compaction_plan,
 )
-from lakebraid.services.choosing import OLDEST_OPEN, Scope
+from lakebraid.services.choosing import NEWEST_OPEN, OLDEST_OPEN
 from lakebraid.services.claims import abandoned_plans
 from lakebraid.services.compaction import load_plan, plan_compaction, run_plan
 from lakebraid.services.executing import compact_tasks
+from lakebraid.services.strategies import Scope
 from lakebraid.tasks import compact as compact_task
 from lakebraid.txn import operations, plans
 from lakebraid.txn.ledger import Ledger
@@ -108,18 +109,45 @@ def test_a_slice_with_nothing_but_carried_deletes_is_not_compacted_again() -> No
     assert table.plan() is None
 
 
-@pytest.mark.parametrize(("settings", "gone"), [(BY_COMMIT, Gone("a", (9,))), (BY_EVENT, Gone("a"))])
-def test_a_group_whose_delete_would_be_forgotten_waits_for_older_writes(settings: Settings, gone: Gone) -> None:
+FORGOTTEN = pytest.mark.parametrize(("settings", "gone"), [(BY_COMMIT, Gone("a", (9,))), (BY_EVENT, Gone("a"))])
+
+
+@FORGOTTEN
+def test_a_delete_that_would_be_forgotten_is_carried_on_while_an_older_write_is_open(
+    settings: Settings, gone: Gone
+) -> None:
+    table = bench(settings)
+    write(table, put("a", "first"), put("b", "b"))
+    slow = begin(table, put("a", "slow"))
+    delete = write(table, gone)
+    done = table.compact()
+    assert done is not None and done.rows == 2, "the delete is not merged yet"
+    (name,) = [n for n in table.names() if f"_{done.instant}.log" in n]
+    assert [b.instant_time for b in read_blocks(table.storage.read(name, 10**6), name).blocks] == [t(delete.start)]
+    assert seen(table) == {"b": "b"}
+    table.publish(slow)
+    assert seen(table) == {"b": "b"}
+    again = table.compact()
+    assert again is not None and again.rows == 1
+    assert seen(table) == {"b": "b"}
+
+
+@FORGOTTEN
+def test_a_group_whose_delete_would_be_forgotten_waits_if_writes_on_both_sides_of_it_are_open(
+    settings: Settings, gone: Gone
+) -> None:
     table = bench(settings)
     write(table, put("a", "first"))
     slow = begin(table, put("a", "slow"))
     write(table, gone)
+    other = begin(table, put("b", "other"))
     assert table.plan() is None
+    table.publish(other)
+    assert table.compact() is not None
     table.publish(slow)
-    assert seen(table) == {}
-    done = table.compact()
-    assert done is not None and done.tombstones == 0
-    assert seen(table) == {}
+    assert seen(table) == {"b": "other"}
+    assert table.compact() is not None
+    assert seen(table) == {"b": "other"}
 
 
 def test_a_delete_that_is_older_than_all_open_writes_does_not_hold_up_its_group() -> None:
@@ -165,17 +193,29 @@ def test_deletes_that_no_delete_block_can_tell_are_carried_as_the_rows_they_were
 
 @pytest.mark.parametrize("settings", [BY_COMMIT, BY_EVENT])
 @pytest.mark.parametrize("theirs", [None, ("id", "ts", "w"), ("id", "ts", "v", "w")])
-def test_an_older_write_of_other_columns_is_waited_for(settings: Settings, theirs: tuple[str, ...] | None) -> None:
+@pytest.mark.parametrize("waits", [True, False])
+def test_columns_that_an_older_open_write_may_change_are_not_merged_before_it_ends(
+    settings: Settings, theirs: tuple[str, ...] | None, waits: bool
+) -> None:
     """A compacted row has one rank, that of its newest column: the older write would lose all of its own."""
     table = bench(settings)
     write(table, put("a", "first"))
     slow = begin(table, Put("a", {"id": "a", "ts": 1, "v": "slow", "w": 7}), columns=theirs)
     table.publish(begin(table, Put("a", {"id": "a", "ts": 1, "v": "part"}), columns=("id", "ts", "v")))
-    assert table.plan() is None
+    if waits:
+        other = begin(table, put("b", "other"))
+        assert table.plan() is None
+        table.give_up(other)
+    else:
+        assert table.compact() is not None
     table.publish(slow)
+    wanted = [{"id": "a", "ts": 1, "v": "part", "w": 7}]
+    assert open_table(table.storage).to_arrow().to_pylist() == wanted
+    if not waits:
+        write(table, put("z", "z"))
+        wanted.append({"id": "z", "ts": 1, "v": "z", "w": 0})
     assert table.compact() is not None
-    rows = open_table(table.storage).to_arrow().to_pylist()
-    assert rows == [{"id": "a", "ts": 1, "v": "part", "w": 7}]
+    assert open_table(table.storage).to_arrow().sort_by("id").to_pylist() == wanted
 
 
 def test_an_older_write_of_the_same_columns_by_commit_time_is_not_waited_for() -> None:
@@ -263,7 +303,7 @@ def test_a_plan_names_the_files_of_the_slice_and_the_oldest_open_write() -> None
     assert start is not None
     plan = load_plan(table.ledger, start)
     (operation,) = plan.operations
-    assert plan.version == 2 and plan.extra == {OLDEST_OPEN: t(slow.start)}
+    assert plan.version == 2 and plan.extra == {OLDEST_OPEN: t(slow.start), NEWEST_OPEN: t(slow.start)}
     assert operation.delta_file_names == (f".{G[1]}_{t(first.start)}.log.1_1-0-1",)
     assert (operation.data_file_name, operation.base_instant_time) == (None, t(first.start))
 

@@ -115,7 +115,7 @@ def test_what_is_no_parquet_file_is_refused(content):
 
 CHUNK = Chunk(values=1000, plain=10_000, stored=1000, data_at=4, dictionary_at=-1)
 GROUP = Group(rows=1000, plain=10_000, chunks=[CHUNK])
-FOOTER = Footer(rows=1000, leaves=[Leaf("a", "INT64", 0)], groups=[GROUP])
+FOOTER = Footer(rows=1000, leaves=[Leaf("a", "INT64", 0, (0, 1))], groups=[GROUP])
 
 
 def _footer(**chunk: int) -> Footer:

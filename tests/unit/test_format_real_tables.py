@@ -9,7 +9,7 @@ import pytest
 
 from lakebraid.format import rollbacks, services
 from lakebraid.format.commit import format_commit, parse_commit
-from lakebraid.format.history import choose_manifest, parse_manifest, read_history, write_history
+from lakebraid.format.history import manifests_to_try, parse_manifest, read_history, write_history
 from lakebraid.format.names import (
     State,
     TimelineFileName,
@@ -145,7 +145,7 @@ def test_every_marker_names_a_data_file(tmp_path: Path):
 def test_the_archived_timeline_is_read_and_written_again_reads_the_same(tmp_path: Path):
     folder = unpack("v9_mor_archived", tmp_path).path / ".hoodie/timeline/history"
     numbers = [number for path in folder.iterdir() if (number := parse_manifest_name(path.name)) is not None]
-    number = choose_manifest((folder / "_version_").read_bytes(), numbers)
+    (number,) = manifests_to_try((folder / "_version_").read_bytes(), numbers)
     files = parse_manifest((folder / f"manifest_{number}").read_bytes(), "manifest")
     assert len(files) == 5
     for file in files:

@@ -48,7 +48,6 @@ def test_a_table_that_leaves_the_mode_to_its_writers_may_be_written():
         ({"hoodie__table__version": "8"}, "version 8"),
         ({"hoodie__table__version": "6"}, "version 6"),
         ({"hoodie__table__type": "COPY_ON_WRITE"}, "COPY_ON_WRITE"),
-        ({"hoodie__write__concurrency__mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}, "OPTIMISTIC"),
         ({"hoodie__write__concurrency__mode": "SINGLE_WRITER"}, "SINGLE_WRITER"),
         ({"hoodie__write__concurrency__mode": "FREE_FOR_ALL"}, "FREE_FOR_ALL"),
         ({"hoodie__table__payload__class": "com.acme.Mine"}, "Mine"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakebraid as lb
-from lakebraid.api.transaction import SCHEMA_CONFLICT
+from lakebraid.api.own_schema import SCHEMA_CONFLICT
 from lakebraid.errors import InvalidArgument, SchemaConflict
 from lakebraid.model.schema_conflicts import RFC_82, Outcome, pattern
 from tests.scene import Scene

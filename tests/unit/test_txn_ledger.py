@@ -24,7 +24,7 @@ from lakebraid.txn.entries import (
     parse_staged_name,
     staged_name,
 )
-from lakebraid.txn.ledger import DecisionUnknown, Ledger
+from lakebraid.txn.ledger import Already, DecisionUnknown, Ledger
 from lakebraid.txn.rollback import finish_rollback, roll_back
 
 pytestmark = pytest.mark.unit
@@ -396,3 +396,32 @@ def test_a_missing_store_is_not_taken_for_an_empty_ledger(clock):
         operations.begin(Ledger(Down(clock=clock), clock, CONFIG), "a")
     with pytest.raises(ObjectNotFound):
         MemoryStorage(clock=clock).read("x", 1)
+
+
+def test_a_rule_that_fails_over_what_a_newer_decision_explains_is_asked_again(storage, clock):
+    """The timeline of a round may be newer than its state; a file may vanish that the state still promises."""
+    asked = []
+
+    def rule(_now):
+        asked.append(1)
+        if len(asked) == 1:
+            operations.begin(Ledger(storage, clock, CONFIG), "other")
+            raise ObjectNotFound("x does not exist. Nothing was changed.", name="x")
+        return Already("right")
+
+    assert Ledger(storage, clock, CONFIG).decide("a", rule) == "right"
+
+
+@pytest.mark.parametrize("error", [ObjectNotFound("gone", name="x"), RolledBack("refused")], ids=["failure", "refusal"])
+def test_a_failure_that_nothing_explains_and_a_refusal_are_told_at_once(storage, clock, error):
+    asked = []
+
+    def rule(_now):
+        asked.append(1)
+        if isinstance(error, RolledBack):
+            operations.begin(Ledger(storage, clock, CONFIG), "other")
+        raise error
+
+    with pytest.raises(type(error)):
+        Ledger(storage, clock, CONFIG).decide("a", rule)
+    assert len(asked) == 1

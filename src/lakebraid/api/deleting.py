@@ -7,7 +7,8 @@ the row back that was deleted (docs/differences.md). So every delete gets the or
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,12 +17,12 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
 from lakebraid.model.evolution import conform
 
-if TYPE_CHECKING:
-    from lakebraid.api.table import Table
 
+def with_ordering(read: Callable[[list[str]], pa.Table], config: TableConfig, keys: Any) -> Any:
+    """The keys with the ordering values of their rows now; keys without a row are left out, there is nothing to delete.
 
-def with_ordering(table: Table, config: TableConfig, keys: Any) -> Any:
-    """The keys with the ordering values of their rows now; keys without a row are left out, there is nothing to delete."""
+    `read` gives columns of the table as it is.
+    """
     given = keys if is_spark(keys) else pa.concat_tables(arrow_pieces(keys))
     names = {*(given.columns if is_spark(given) else given.column_names)}
     is_empty_list = not names and not is_spark(given)
@@ -30,7 +31,7 @@ def with_ordering(table: Table, config: TableConfig, keys: Any) -> Any:
     wanted = _identifying(config, names)
     if is_spark(given):
         given = given.select(*wanted).toArrow()
-    rows = table.to_arrow(columns=[*wanted, *config.ordering_fields])
+    rows = read([*wanted, *config.ordering_fields])
     given = conform(given.select(wanted), pa.schema([rows.schema.field(name) for name in wanted]), "keys to delete")
     return rows.join(given.group_by(wanted).aggregate([]), keys=wanted, join_type="left semi")
 

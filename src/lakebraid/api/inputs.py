@@ -41,6 +41,13 @@ def arrow_pieces(data: Any, table: pa.Schema | None = None) -> Iterator[pa.Table
         yield from _sliced(_as_table(data, table))
 
 
+def frame_of(data: Any, spark: Any) -> Any:
+    """The rows as a Spark data frame, on the given session, the active one, or a local one."""
+    from lakebraid.spark.session import session  # noqa: PLC0415  only those who need a data frame pay for Spark
+
+    return (spark or session()).createDataFrame(pa.concat_tables(arrow_pieces(data)))
+
+
 def repeatable(data: Any) -> Any:
     """The same rows, but so that they can be taken more than once: readers and iterators are read to their end."""
     if isinstance(data, pa.RecordBatchReader):

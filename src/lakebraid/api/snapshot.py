@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -25,10 +27,30 @@ if TYPE_CHECKING:
 
 
 class Snapshot:
-    """The rows that were visible at one completion time. It does not change; `Table.snapshot()` gives a newer one."""
+    """The rows that were visible at one completion time. It does not change; `Table.snapshot()` gives a newer one.
 
-    def __init__(self, storage: Storage, source: Source, view: View) -> None:
-        self._storage, self._source, self._view = storage, source, view
+    Used as `with table.snapshot() as s:` it holds its files back from cleaning until the block ends.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        source: Source,
+        view: View,
+        hold: Callable[[str], AbstractContextManager[None]] | None = None,
+    ) -> None:
+        self._storage, self._source, self._view, self._hold = storage, source, view, hold
+        self._held = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._hold is not None and self.completion_time is not None:
+            self._held.enter_context(self._hold(self.completion_time))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.close()
 
     @property
     def completion_time(self) -> str | None:

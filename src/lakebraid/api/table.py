@@ -7,30 +7,22 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.api.altering import Alteration
 from lakebraid.api.changes import Changes
-from lakebraid.api.deleting import with_ordering
-from lakebraid.api.inputs import arrow_schema, repeatable
+from lakebraid.api.inputs import arrow_schema
 from lakebraid.api.maintenance import Maintenance
+from lakebraid.api.own_schema import SCHEMA_CONFLICT, SchemaConflicts, check_answer
 from lakebraid.api.planning import Mode, Source, Where
 from lakebraid.api.snapshot import Snapshot
-from lakebraid.api.transaction import (
-    SCHEMA_CONFLICT,
-    Operation,
-    SchemaConflicts,
-    Transaction,
-    WriteResult,
-    check_answer,
-)
+from lakebraid.api.writes import Writes
 from lakebraid.clock import Clock, SystemClock
-from lakebraid.errors import InvalidArgument, SnapshotExpired, WriteConflict
+from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.format.times import parse_user_time
-from lakebraid.model.config import MergeMode, TableConfig
+from lakebraid.model.config import TableConfig
 from lakebraid.model.creation import check_agrees, plan_table
 from lakebraid.storage import Storage, open_storage
 from lakebraid.table.listing import TimelineListing, load_listing
@@ -47,11 +39,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Time = str | int | float | datetime
 """A moment: an instant's 17 digits, a timezone-aware datetime, RFC 3339 text with an offset, epoch seconds or millis."""
+Inline = Literal["inline"] | None
 Rows = Any
 """Rows to write: a Spark DataFrame, an Arrow table or reader, a pandas or polars DataFrame, a list of dictionaries."""
 
 
-class Table(Maintenance):
+class Table(Writes, Maintenance):
     """An Apache Hudi table, made by lakebraid, Hudi or any engine that writes the format.
 
     Every call looks at the table anew; nothing is cached but where it lies and what its properties say.
@@ -161,10 +154,10 @@ class Table(Maintenance):
     def snapshot(self, as_of: Time | None = None) -> Snapshot:
         """The table now, or as of a completion time: exactly what was visible then, also between overlapping writers.
 
-        SnapshotExpired if a clean removed files of that time.
+        SnapshotExpired if a clean removed files of that time. `with table.snapshot() as s:` keeps cleans from doing so.
         """
         view = load_view(self._storage, self._config, self._clock, self._time("as_of", as_of))
-        return Snapshot(self._storage, self._source, view)
+        return Snapshot(self._storage, self._source, view, self._hold)
 
     def to_arrow(
         self,
@@ -226,100 +219,6 @@ class Table(Maintenance):
         times = (end,) if start is None else (end, start)
         newer, *older = load_views(self._storage, self._config, self._clock, times)
         return Changes(self._storage, self._source, older[0] if older else None, newer, images=images)
-
-    def begin(
-        self,
-        operation: Operation = "upsert",
-        *,
-        columns: Sequence[str] | None = None,
-        block_format: str = "parquet",
-        evolve: bool = True,
-        schema_conflict: SchemaConflicts | None = None,
-    ) -> Transaction:
-        """A write in steps: `txn.write(rows)` any number of times, then `txn.commit()` or `txn.abort()`.
-
-        `columns` makes it a partial update: columns that are not named stay as they are. Its commit may raise
-        WriteConflict, if another writer brought a row for a key that was new; then begin and write again. Rows may
-        bring new columns and wider types, unless `evolve=False`; SchemaConflict if another writer changed the schema in
-        another way meanwhile.
-        """
-        return Transaction(
-            self._writing,
-            self._source,
-            operation,
-            columns=columns,
-            block_format=block_format,
-            evolve=evolve,
-            schema_conflict=schema_conflict,
-        )
-
-    def upsert(
-        self,
-        rows: Rows,
-        *,
-        columns: Sequence[str] | None = None,
-        block_format: str = "parquet",
-        evolve: bool = True,
-        schema_conflict: SchemaConflicts | None = None,
-    ) -> WriteResult:
-        """Inserts rows, or changes those whose key is there; with `columns`, only these columns of them.
-
-        Never waits for other writers, and is never refused because another one touched the same keys. A key that has no
-        row yet gets one, with NULL in the columns that are not named; if two partial updates open a row for the same
-        key at once, the second is done again by itself, so its rows may be read twice. `evolve` as in `begin`.
-        """
-        how = {"block_format": block_format, "evolve": evolve, "schema_conflict": schema_conflict}
-        if columns is None:
-            return self._write("upsert", rows, **how)
-        rows = repeatable(rows)
-        for attempt in range(limits.PARTIAL_ATTEMPTS_MAX - 1):
-            try:
-                return self._write("upsert", rows, columns=columns, **how)
-            except (WriteConflict, SnapshotExpired):  # the latter: a clean removed what the keys were read from
-                pause(self._clock, attempt)
-        return self._write("upsert", rows, columns=columns, **how)
-
-    def insert(
-        self,
-        rows: Rows,
-        *,
-        block_format: str = "parquet",
-        evolve: bool = True,
-        schema_conflict: SchemaConflicts | None = None,
-    ) -> WriteResult:
-        """Inserts rows. One whose key is there already is treated as an update. `evolve` as in `begin`."""
-        return self._write("insert", rows, block_format=block_format, evolve=evolve, schema_conflict=schema_conflict)
-
-    def bulk_insert(
-        self,
-        rows: Rows,
-        *,
-        block_format: str = "parquet",
-        evolve: bool = True,
-        schema_conflict: SchemaConflicts | None = None,
-    ) -> WriteResult:
-        """Loads many rows; into a table without rows this writes base files at once, which is the fastest."""
-        return self._write(
-            "bulk_insert", rows, block_format=block_format, evolve=evolve, schema_conflict=schema_conflict
-        )
-
-    def delete(self, keys: Rows) -> WriteResult:
-        """Deletes rows by their key columns, and by the partition columns of a partitioned table.
-
-        Give the ordering columns as well to delete only what is not newer. Without them the rows as they are now are
-        deleted: a later event may bring a key back, an older one that arrives late does not.
-        """
-        if self._config.merge_mode is MergeMode.EVENT_TIME:
-            keys = with_ordering(self, self._config, keys)
-        return self._write("delete", keys)
-
-    def alter(self) -> Alteration:
-        """Changes of the schema without rows: `t.alter().add("note", "string").widen("n", "bigint").commit()`."""
-        return Alteration(lambda: Transaction(self._writing, self._source, "alter_schema"), self._config)
-
-    def _write(self, operation: Operation, rows: Any, **how: Any) -> WriteResult:
-        with Transaction(self._writing, self._source, operation, rows=rows, **how) as transaction:
-            return transaction.commit()
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:
         """All instants with their times, action, state, rows and files; prints well, and shows itself in a notebook."""

@@ -13,22 +13,24 @@ import pyarrow as pa
 from lakebraid import limits
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.api.looking import look
+from lakebraid.api.own_schema import SCHEMA_CONFLICT, OwnSchema, SchemaConflicts, check_answer
 from lakebraid.api.planning import Source
-from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, StorageError
+from lakebraid.api.rivalry import Rivalry
+from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, StorageError, WriteConflict
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.model.config import TableConfig
-from lakebraid.model.evolution import without_meta
-from lakebraid.model.evolving import evolved
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
-from lakebraid.model.schema_input import fit_schema
+from lakebraid.services.runner import ServiceRound
 from lakebraid.table.view import load_view
 from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan, write_rows
 from lakebraid.txn import operations
+from lakebraid.txn.conflicts import WRITER
 from lakebraid.txn.heartbeat import Heartbeat, beat, beat_interval_ms
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.lock_owner import process_name
 from lakebraid.txn.markers import forget
 from lakebraid.txn.new_keys import Looked
 from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
@@ -39,9 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Operation = Literal["upsert", "insert", "bulk_insert", "delete", "alter_schema"]
-SchemaConflicts = Literal["abort", "merge"]
-"""What to do if another writer changed the schema, too: refuse by RFC-82, or join changes that fit together."""
-SCHEMA_CONFLICT = "hoodie.lakebraid.schema.conflict"
 _FIRST_TASK = 1000
 _NO_ROWS = object()
 
@@ -58,6 +57,10 @@ class WriteResult:
     files: int
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
     """How long each phase took."""
+    attempts: int = 1
+    """How often it was written until no other writer was in the way."""
+    services: ServiceRound | None = field(default=None, compare=False)
+    """What was done after the commit, and what of it failed, with `services="inline"`. The write is published anyway."""
 
 
 class Transaction:
@@ -76,12 +79,20 @@ class Transaction:
         block_format: str = "parquet",
         evolve: bool = True,
         schema_conflict: SchemaConflicts | None = None,
+        writer: str | None = None,
+        is_isolated: bool = False,
         spark: SparkSession | None = None,
         rows: Any = _NO_ROWS,
+        afterwards: Callable[[], ServiceRound] | None = None,
     ) -> None:
-        """With `rows` they are looked at before the transaction begins, and written: what does not fit leaves no trace."""
+        """With `rows` they are looked at before the transaction begins, and written: what does not fit leaves no trace.
+
+        `afterwards` is called when the commit is done. An isolated one writes what it has computed from rows that it read
+        after it began: its commit is refused if another writer has changed them.
+        """
         self._writing, self._source, self._operation, self._spark = writing, source, operation, spark
         self._clock = writing.clock
+        self._afterwards = afterwards
         self._seconds: dict[str, float] = {}
         self._txn = self._clock.token()
         self._files: list[StagedFile] = []
@@ -89,17 +100,21 @@ class Transaction:
         self._end: str | None = None
         self._is_lost = self._has_failed = False
         self._looked: tuple[KnownKeys, Looked] | None = None
-        self._evolves, self._schema_conflict = evolve, check_answer(schema_conflict)
-        self._own: pa.Schema | None = None
+        self._clash: WriteConflict | None = None
+        self._writer = writer or process_name()
+        merging = check_answer(schema_conflict)
         with self._timed("begin"):
             config, properties = writing.settings()
             self._ledger = writing.ledger(config)
-            self._begun = writing.schema(self._ledger)
-            self._merges = (self._schema_conflict or properties.get(SCHEMA_CONFLICT)) == "merge"
+            merges = (merging or properties.get(SCHEMA_CONFLICT)) == "merge"
+            self._schema = OwnSchema(writing.schema(self._ledger), evolve and operation != "delete", merges)
             chosen = None if columns is None else tuple(columns)
             rows = self._checked(rows, config, chosen)
             file_ids = writing.file_ids(properties, self._ledger)
+            is_optimistic = config.concurrency == "occ"
+            self._rivalry = Rivalry(properties, self._writer, is_optimistic=is_optimistic, is_isolated=is_isolated)
             self.instant, into_base = self._begin(chosen)
+            self._schema.begun = writing.schema_since(self._ledger, self._schema.begun)
             self._heartbeat = self._start_beating(beat_interval_ms(config))
         self._plan_of: Callable[[pa.Schema], WritePlan] = lambda schema: WritePlan(
             url=source.url,
@@ -134,15 +149,18 @@ class Transaction:
                 self._has_failed = True
                 raise
 
+    def write_deletes(self, keys: Any) -> None:
+        """Deletes these keys in the same commit, whatever kind of write it is."""
+        wanted, self._operation = self._operation, "delete"
+        try:
+            self.write(keys)
+        finally:
+            self._operation = wanted
+
     def restate(self, change: Callable[[pa.Schema], pa.Schema]) -> None:
         """Changes the table's columns with this write, from what they were when it began."""
         self._check_usable("change the schema")
-        columns = self._columns
-        if columns is None:
-            raise InvalidArgument(
-                f"{self._writing.storage.url} has no columns yet, so there are none to change. Write rows: they state them."
-            )
-        self._own = change(columns)
+        self._schema.restate(change, self._writing.storage.url)
 
     def commit(self) -> WriteResult:
         """Publishes the write: from now on everybody sees all of it.
@@ -162,6 +180,7 @@ class Transaction:
             self._end = "committed"
             self._writing.remember(self._ledger)
             forget(self._writing.storage, self.instant)
+        serviced = self._serviced()
         return WriteResult(
             self.instant,
             completion,
@@ -170,7 +189,14 @@ class Transaction:
             sum(f.deletes for f in self._files),
             len(self._files),
             dict(self._seconds),
+            services=serviced,
         )
+
+    def _serviced(self) -> ServiceRound | None:
+        if self._afterwards is None:
+            return None
+        with self._timed("services"):
+            return self._afterwards()
 
     def abort(self) -> None:
         """Gives the write up and removes its files; nothing of it is ever visible. Twice is fine."""
@@ -200,24 +226,27 @@ class Transaction:
 
     def _checked(self, rows: Any, config: TableConfig, columns: tuple[str, ...] | None) -> Any:
         """The rows as Arrow, if they are few and at hand; InvalidArgument if they do not fit the table."""
-        if rows is _NO_ROWS or is_spark(rows) or isinstance(rows, pa.RecordBatchReader) or self._begun is None:
+        if rows is _NO_ROWS or is_spark(rows) or isinstance(rows, pa.RecordBatchReader) or self._schema.begun is None:
             return rows
-        table = pa.concat_tables(arrow_pieces(rows, self._begun.columns))
+        table = pa.concat_tables(arrow_pieces(rows, self._schema.begun.columns))
         if table.num_columns and table.num_rows <= limits.CHECKED_ROWS_MAX:
-            schema = self._grown(table.schema, config)
+            schema = self._schema.grown(table.schema, config)
             ready = prepare(table, schema, config, operation=self._operation, columns=columns)
             record_keys(ready, config.record_keys, config.has_complex_keys)
         return table
 
     def _begin(self, columns: tuple[str, ...] | None) -> tuple[str, bool]:
         def begin(*, adds_base: bool) -> str:
-            return operations.begin(
+            start = operations.begin(
                 self._ledger,
                 self._txn,
                 adds_base=adds_base,
                 columns=columns,
                 beat=lambda start: cast("None", beat(self._writing.storage, start)),
+                seen=self._rivalry.note if self._rivalry.matters else None,
             )
+            self._rivalry.settle(start)
+            return start
 
         newest = self._ledger.known or self._ledger.newest()
         if self._operation == "bulk_insert" and newest.state.is_fresh and not self._ledger.is_shared:
@@ -233,11 +262,13 @@ class Transaction:
         return heartbeat
 
     def _has_its_place(self) -> bool:
-        watching = Ledger(self._writing.storage, self._clock, self._ledger.config)
-        return self.instant in watching.newest().state.open
+        watching = Ledger(self._writing.storage, self._clock, self._ledger.config, is_shared=self._ledger.is_shared)
+        state = watching.newest().state
+        self._clash = self._rivalry.early_clash(watching, state, [*self._files])
+        return self._clash is None and self.instant in state.open
 
     def _lose(self) -> None:
-        """Another process has rolled the write back: whatever is done from here on is in vain."""
+        """Another process has rolled the write back, or is certain to win: whatever is done from here on is in vain."""
         self._is_lost = True
         if self._spark is not None:
             from lakebraid.spark.writing import cancel_spark  # noqa: PLC0415  only those who use Spark pay for it
@@ -245,7 +276,7 @@ class Transaction:
             cancel_spark(self._spark, self._txn)
 
     def _write_arrow(self, data: Any) -> None:
-        for piece in arrow_pieces(data, self._columns):
+        for piece in arrow_pieces(data, self._schema.columns):
             if not piece.num_columns and not piece.num_rows:
                 continue  # an empty list: no rows, and nothing said about columns
             plan = self._plan(piece.schema)
@@ -268,24 +299,12 @@ class Transaction:
         self._check_usable("write")
 
     def _plan(self, incoming: pa.Schema) -> WritePlan:
-        self._own = self._grown(incoming, self._ledger.config)
-        plan = self._plan_of(self._own)
+        self._schema.own = self._schema.grown(incoming, self._ledger.config)
+        plan = replace(self._plan_of(self._schema.own), operation=self._operation)
         if plan.columns is not None and not {*plan.schema.names} <= {*plan.columns}:
             return replace(plan, known=self._known_keys())
         # A second base file of a group would hide the first: only the first rows become base files.
         return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
-
-    @property
-    def _columns(self) -> pa.Schema | None:
-        """The columns of this write: the table's, as it began, and what its rows have added."""
-        return self._own if self._own is not None or self._begun is None else self._begun.columns
-
-    def _grown(self, incoming: pa.Schema, config: TableConfig) -> pa.Schema:
-        """The columns with these rows; whether another writer changed the table's meanwhile is seen at the commit."""
-        columns = self._columns
-        if columns is None:
-            return fit_schema(without_meta(incoming))  # the first rows of a table without schema state it
-        return evolved(columns, incoming, config) if self._evolves and self._operation != "delete" else columns
 
     def _known_keys(self) -> KnownKeys:
         """The keys as they were when a partial update looked first; what changed since is held against it at the end."""
@@ -303,10 +322,8 @@ class Transaction:
 
     def _publish(self) -> str:
         def metadata(now: Round) -> CommitMetadata:
-            own = self._columns
-            extra = {}
-            if own is not None:
-                extra["schema"] = self._writing.schema_text(now, self._begun, own, merges=self._merges)
+            self._rivalry.check(now, self._files)
+            extra = {**self._schema.stated(now, self._writing), WRITER: self._writer}
             if self._looked is not None:
                 self._looked[1].check(now, self.instant, self._files)
             stats = write_stats(self._files, self.instant)
@@ -351,6 +368,9 @@ class Transaction:
                 f"A write of the transaction {self.instant} failed, so it cannot be committed: part of its rows may be "
                 "missing. Nothing of it is visible. Abort it, and begin another."
             )
+        if self._clash is not None:
+            self._give_up()
+            raise self._clash
         if self._is_lost:
             self._end = "rolled back"
             self._heartbeat.stop()
@@ -367,10 +387,3 @@ class Transaction:
             yield
         finally:
             self._seconds[phase] = self._seconds.get(phase, 0.0) + self._clock.monotonic() - begun
-
-
-def check_answer(given: str | None) -> str | None:
-    """What to do about conflicting schemas, as given; InvalidArgument if it is no such thing."""
-    if given not in (None, "abort", "merge"):
-        raise InvalidArgument(f"schema_conflict={given!r} is not known. Nothing was begun. Use 'abort' or 'merge'.")
-    return given

@@ -16,6 +16,12 @@ from lakebraid.errors import InvalidArgument, LakebraidError
 # name: (module:command, what `lakebraid --help` says). The text stands here and not only at the command so that help
 # imports no command, and with it no pyarrow and no pyspark; a test holds the two equal.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "archive": ("lakebraid.cli.servicing:archive", "Move old instants from the timeline into the history."),
+    "clean": (
+        "lakebraid.cli.servicing:clean",
+        "Remove files of versions that are too old; whoever still needs one is named.",
+    ),
+    "compact": ("lakebraid.cli.servicing:compact", "Merge log files into base files, beside any number of writers."),
     "demo": (
         "lakebraid.cli.demo:demo",
         "Kill writers on one table and account for every row; then read a table of Apache Hudi, also on Spark.",
@@ -29,6 +35,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "timeline": (
         "lakebraid.cli.looking:timeline",
         "Show what happened to a table: each instant with its times, action, state, rows and files.",
+    ),
+    "log-compact": (
+        "lakebraid.cli.servicing:log_compact",
+        "Merge small log files into larger ones, where rewriting base files would cost too much.",
+    ),
+    "restore": (
+        "lakebraid.cli.servicing:restore",
+        "Take back everything that completed after a savepoint, a write or a moment (17 digits, or RFC 3339).",
+    ),
+    "rollback": (
+        "lakebraid.cli.servicing:rollback",
+        "Take back the writes of dead writers, and finish what others began and left.",
+    ),
+    "savepoint": (
+        "lakebraid.cli.servicing:savepoint",
+        "Keep the table as of a write (the newest, or INSTANT) from being cleaned away.",
+    ),
+    "services": (
+        "lakebraid.cli.servicing:services",
+        "Do whatever is due, again and again: run it beside a table, in any number of copies.",
+    ),
+    "status": (
+        "lakebraid.cli.status:status",
+        "Show who writes, what waits, what is due, who holds back what, and what to run.",
     ),
 }
 

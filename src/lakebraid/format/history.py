@@ -64,22 +64,26 @@ class ArchivedInstant:
     plan: bytes | None = None
 
 
-def choose_manifest(version_text: bytes | None, manifest_numbers: Iterable[int]) -> int | None:
-    """Which manifest counts, from `_version_` and the listed manifests; None if there is no history.
+def manifests_to_try(version_text: bytes | None, manifest_numbers: Iterable[int]) -> list[int]:
+    """The manifests that may count, best first, from `_version_` and the listed ones; empty if there is no history.
 
-    Hudi deletes and re-creates `_version_`, so it may be missing or empty: then the greatest number counts. A number
-    beyond the listed ones is newer than the listing. One below them that is listed no longer was cleaned away.
+    The greatest counts, if it is whole: a sleeper may put an old number into `_version_`, and every manifest holds what
+    the ones before it held. Hudi writes a manifest before it points at it, so one above `_version_` may be torn. Hudi
+    also deletes and re-creates `_version_`: without it there is only the greatest. A number beyond the listed ones is
+    newer than the listing; one below them that is listed no longer was cleaned away.
 
-    >>> choose_manifest(b"4", [3, 4, 5]), choose_manifest(None, [3, 4]), choose_manifest(b"2", [3, 4])
-    (4, 4, 4)
+    >>> manifests_to_try(b"4", [3, 4, 5]), manifests_to_try(None, [3, 4]), manifests_to_try(b"2", [3, 4])
+    ([5, 4], [4], [4, 3])
     """
     numbers = set(manifest_numbers)
+    greatest = max(numbers, default=None)
     text = (version_text or b"").strip()
-    if text.isdigit() and len(text) < 10:
-        version = int(text)
-        if version in numbers or version > max(numbers, default=-1):
-            return version
-    return max(numbers, default=None)
+    if not (text.isdigit() and len(text) < 10):
+        return [] if greatest is None else [greatest]
+    version = int(text)
+    if greatest is None or version > greatest:
+        return [version]
+    return sorted((n for n in numbers if n >= version), reverse=True)
 
 
 def parse_manifest(data: bytes, where: str) -> tuple[HistoryFile, ...]:
@@ -221,7 +225,10 @@ def write_history(instants: Iterable[ArchivedInstant]) -> bytes:
         "version": [1] * len(ordered),
     }
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns, schema=_SCHEMA), sink, compression="gzip", store_schema=False)
+    # Times and contents are all different, so a dictionary of them would only be thrown away again.
+    pq.write_table(
+        pa.table(columns, schema=_SCHEMA), sink, compression="gzip", use_dictionary=["action"], store_schema=False
+    )
     data: bytes = sink.getvalue().to_pybytes()
     _check_read_back(lambda: read_history(data, "the new archived file", with_metadata=True), ordered)
     return data

@@ -55,6 +55,11 @@ class HeaderKey(enum.IntEnum):
     BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
 
 
+POSITIONS: Final[tuple[HeaderKey, ...]] = (
+    HeaderKey.RECORD_POSITIONS,
+    HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS,
+)
+"""What must not go with a block into another slice: its rows' places in a base file."""
 _KNOWN_KEYS: Final = {int(key): key for key in HeaderKey}
 _KNOWN_TYPES: Final = {int(kind): kind for kind in BlockType}
 

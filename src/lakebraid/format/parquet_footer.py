@@ -58,17 +58,18 @@ def parse_footer(data: bytes, schema: pq.ParquetSchema, where: str) -> Footer:
     """The footer in these bytes; `schema` is what pyarrow made of the same bytes."""
     try:
         leaves = [_leaf(schema.column(index)) for index in range(len(schema))]
-        return _parse(data, leaves, schema)
+        return _parse(data, leaves)
     except (ValueError, IndexError) as error:
         raise damaged(where, f"its footer does not hold together ({error!s:.100})") from None
 
 
 def _leaf(column: pq.ColumnSchema) -> Leaf:
     kind = column.physical_type
-    return Leaf(column.path, kind, 0 if kind in WIDTHS else column.length)
+    levels = (column.max_repetition_level, column.max_definition_level)
+    return Leaf(column.path, kind, 0 if kind in WIDTHS else column.length, levels)
 
 
-def _parse(data: bytes, leaves: list[Leaf], schema: pq.ParquetSchema) -> Footer:
+def _parse(data: bytes, leaves: list[Leaf]) -> Footer:
     rows, groups = 0, []
     key = at = 0
     while data[at]:
@@ -78,14 +79,14 @@ def _parse(data: bytes, leaves: list[Leaf], schema: pq.ParquetSchema) -> Footer:
         elif key == 4:
             count, at = list_head(data, at, kind, STRUCT)
             for _ in range(count):
-                group, at = _group(data, at, leaves, schema)
+                group, at = _group(data, at, leaves)
                 groups.append(group)
         else:
             at = skip(data, at, kind)
     return Footer(rows, leaves, groups)
 
 
-def _group(data: bytes, at: int, leaves: list[Leaf], schema: pq.ParquetSchema) -> tuple[Group, int]:
+def _group(data: bytes, at: int, leaves: list[Leaf]) -> tuple[Group, int]:
     rows = plain = key = 0
     chunks: list[Chunk] = []
     while data[at]:
@@ -94,8 +95,8 @@ def _group(data: bytes, at: int, leaves: list[Leaf], schema: pq.ParquetSchema) -
             count, at = list_head(data, at, kind, STRUCT)
             if count != len(leaves):
                 raise ValueError(f"{count:,} chunks for {len(leaves):,} columns")
-            for index, leaf in enumerate(leaves):
-                chunk, at = quick_chunk(data, at, leaf) or parse_chunk(data, at, leaf, schema.column(index))
+            for leaf in leaves:
+                chunk, at = quick_chunk(data, at, leaf) or parse_chunk(data, at, leaf)
                 chunks.append(chunk)
         elif key == 2:
             plain, at = number(data, at, kind)

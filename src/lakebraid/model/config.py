@@ -21,6 +21,10 @@ META_COLUMNS = (
 OPERATION_COLUMN = "_hoodie_operation"
 IS_DELETED_COLUMN = "_hoodie_is_deleted"
 
+CLOCK_SKEW = "hoodie.time.generator.max_expected_clock_skew_ms"
+_CLOCK_SKEW_MS = 200
+_CLOCK_SKEW_MS_MAX = 10_000
+
 VERSIONS_READ = (6, 8, 9)
 _MERGE_PREFIX = "hoodie.record.merge.property."
 
@@ -92,6 +96,8 @@ class TableConfig:
     heartbeat_interval_ms: int | None = None
     heartbeat_misses: int | None = None
     """How often writers must beat, and how many beats they may miss, where the table says so."""
+    clock_skew_ms: int = _CLOCK_SKEW_MS
+    """By how much the clocks of writers may differ, as Hudi's writers assume."""
 
     @property
     def zone(self) -> tzinfo:
@@ -149,6 +155,7 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         lock_provider=(properties.get("hoodie.write.lock.provider") or "").strip() or None,
         heartbeat_interval_ms=_number(properties, "hoodie.client.heartbeat.interval_in_ms"),
         heartbeat_misses=_number(properties, "hoodie.client.heartbeat.tolerable.misses"),
+        clock_skew_ms=_skew_ms(properties),
     )
 
 
@@ -260,6 +267,11 @@ CONCURRENCY_MODES = {
 def _number(properties: Mapping[str, str], key: str) -> int | None:
     text = (properties.get(key) or "").strip()
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else None
+
+
+def _skew_ms(properties: Mapping[str, str]) -> int:
+    stated = _number(properties, CLOCK_SKEW)
+    return _CLOCK_SKEW_MS if stated is None else min(stated, _CLOCK_SKEW_MS_MAX)
 
 
 def _concurrency(properties: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from lakebraid.errors import InvalidArgument, UnsupportedTable
 from lakebraid.format.avro_types import parse_avro_schema
 from lakebraid.format.properties import CHECKSUM, TABLE_NAME, checksum, format_properties
 from lakebraid.limits import BUCKETS_MAX, TABLE_NAME_CHARACTERS_MAX
-from lakebraid.model.config import CONCURRENCY_MODES, MergeMode, TableConfig, TableType, parse_config
+from lakebraid.model.config import CLOCK_SKEW, CONCURRENCY_MODES, MergeMode, TableConfig, TableType, parse_config
 from lakebraid.model.creation_columns import check_columns, column_names
 from lakebraid.model.creation_properties import Line, combine, property_texts
 from lakebraid.model.schema_input import read_schema
@@ -33,6 +33,8 @@ _LOCK_PATIENCE: Final = {
     "hoodie.write.lock.client.num_retries": "3000",
 }
 """Hudi looks at a taken lock every five seconds and stands in no queue; beside busy writers of ours it would starve."""
+_SKEW_ON_ONE_MACHINE: Final = "25"
+"""A folder is mostly written by one machine, or by some with NTP; Hudi's 200 ms would be waited out twice a commit."""
 _COMPARED: Final = (
     "table_type",
     "record_keys",
@@ -211,6 +213,7 @@ def _concurrency_lines(mode: str, url: str, *, shared: bool) -> list[Line]:
         Line("hoodie.metadata.enable", "false"),
         Line("hoodie.write.lock.provider", _lock(url) if shared else "", "shared", is_default=not shared),
         *(Line(key, value if shared else "", "shared", is_default=True) for key, value in _LOCK_PATIENCE.items()),
+        Line(CLOCK_SKEW, _SKEW_ON_ONE_MACHINE if shared and _lock(url) == FILE_LOCK else "", "shared", is_default=True),
     ]
 
 

@@ -19,15 +19,17 @@ def build_timeline(
     layout: int = 2,
     completion_times: Mapping[str, str] | None = None,
     archived: Iterable[Instant] = (),
+    undone: frozenset[str] = frozenset(),
 ) -> Timeline:
     """The timeline that these file names spell. Names that are none of a timeline's are passed over.
 
-    `completion_times` gives the completion of files whose name has none (layout 1, upgraded tables).
+    `completion_times` gives the completion of files whose name has none (layout 1, upgraded tables). `undone` are the
+    starts that an unfinished restore takes back: they count as if they had never been, whatever still lies there.
     """
     best: dict[tuple[str, str], Instant] = {}
     for name in names:
         parsed = parse_timeline_file(name, layout)
-        if parsed is None:
+        if parsed is None or (parsed.request_time in undone and action_family(parsed.action) == "write"):
             continue
         completion = parsed.completion_time
         if parsed.state is State.COMPLETED and completion is None:
@@ -36,14 +38,16 @@ def build_timeline(
         seen = Instant(parsed.request_time, parsed.action, parsed.state, completion, planned)
         key = (parsed.request_time, action_family(parsed.action))
         best[key] = _further(best.get(key), seen)
-    return Timeline(tuple(sorted(best.values())), tuple(sorted(archived)))
+    return Timeline(tuple(sorted(best.values())), tuple(sorted(archived)), undone=undone)
 
 
 def _further(known: Instant | None, seen: Instant) -> Instant:
-    """The instant in the further of two states, remembering the action word of its plan."""
+    """The instant in the further of two states, remembering the action word of its plan. Of two savepoints of a write,
+    one of which is deleted and still to go, the later.
+    """
     if known is None:
         return seen
-    first, last = (known, seen) if _RANK[seen.state] >= _RANK[known.state] else (seen, known)
+    first, last = sorted((known, seen), key=lambda i: (_RANK[i.state], i.completion_time or ""))
     planned = last.planned or first.planned
     return Instant(last.request_time, last.action, last.state, last.completion_time, planned)
 
@@ -56,6 +60,8 @@ class Timeline:
     archived: tuple[Instant, ...] = ()
     until: str | None = None
     """Only completions up to this time count; None for all."""
+    undone: frozenset[str] = frozenset()
+    """Starts of writes that an unfinished restore takes back; they are in neither list."""
     _by_request: dict[str, Instant] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,7 +77,7 @@ class Timeline:
 
     def as_of(self, completion_time: str | None) -> Timeline:
         """The same instants, but only completions up to that time count."""
-        return Timeline(self.active, self.archived, completion_time)
+        return Timeline(self.active, self.archived, completion_time, self.undone)
 
     def write(self, request_time: str) -> Instant | None:
         """The write, compaction or replacement with that start, active or archived."""
@@ -106,7 +112,9 @@ class Timeline:
 
     def is_archived_start(self, request_time: str) -> bool:
         """Whether a start that is nowhere on the timeline is older than it, hence committed (FORMAT, section 9)."""
-        return self.first_active_write is not None and request_time < self.first_active_write
+        if self.first_active_write is None or request_time in self.undone:
+            return False
+        return request_time < self.first_active_write
 
     def completion_of(self, request_time: str) -> str | None:
         """When the write with that start completed, or None if it has not (by `until`).

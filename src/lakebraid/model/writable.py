@@ -16,7 +16,7 @@ VERSIONS_WRITTEN: Final = (9,)
 NOT_YET: Final[Mapping[str, tuple[str, ...]]] = {
     "table_type": ("cow",),
     "index": ("simple",),
-    "concurrency": ("occ", "single"),
+    "concurrency": ("single",),
 }
 """What a table can be, but is not written yet. The one place to lift."""
 
@@ -55,6 +55,24 @@ def check_writable(
         )
 
 
+def check_tended(
+    config: TableConfig, properties: Mapping[str, str], url: str, *, completed: Mapping[str, int] | None = None
+) -> None:
+    """Raises UnsupportedTable for what no service may touch. More than may be written: who only removes files or moves
+    instants need not know how rows find their place.
+    """
+    problems = (
+        *(p for p in _kind_problems(config, properties) if p[0].startswith(("table version", "timeline layout"))),
+        *(p for p in _metadata_problems(config, properties) if p[0].startswith("a metadata table")),
+        *_lock_problems(config, properties),
+        *_zone_problems(config, completed),
+    )
+    for what, hint in problems:
+        raise UnsupportedTable(
+            f"Cannot tend {url}: it uses {what}. Nothing was changed. {hint}.", path=url, feature=what
+        )
+
+
 def check_supported(argument: str, value: str) -> None:
     """Raises InvalidArgument if a table can be so, but is not written yet."""
     if value in NOT_YET.get(argument, ()):
@@ -74,7 +92,10 @@ def _kind_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterat
         yield f"the type {config.table_type}", "Only MERGE_ON_READ is written yet; write it with Apache Hudi"
     stated = properties.get("hoodie.write.concurrency.mode")
     if stated and (config.concurrency not in CONCURRENCY_MODES or config.concurrency in NOT_YET["concurrency"]):
-        yield f"the concurrency mode {stated}", "Only NON_BLOCKING_CONCURRENCY_CONTROL is written yet"
+        yield (
+            f"the concurrency mode {stated}",
+            "NON_BLOCKING_CONCURRENCY_CONTROL and OPTIMISTIC_CONCURRENCY_CONTROL are written yet",
+        )
     if payload := custom_payload(properties):
         yield f"the custom merger {payload!r}", "It is Java code; write the table with Apache Hudi"
     if config.partial_mode is not PartialMode.NONE:

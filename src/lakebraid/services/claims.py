@@ -20,6 +20,7 @@ from lakebraid.model.instant import Instant
 from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline
 from lakebraid.table.loading import load_timeline
+from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.heartbeat import (
     Heartbeat,
     beat,
@@ -28,8 +29,10 @@ from lakebraid.txn.heartbeat import (
     silence_ms_max,
     storage_now_ms,
 )
-from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.plans import COMPLETED_AS, ClaimLost, claim, release
+from lakebraid.txn.ledger import Already, Ledger, Round
+from lakebraid.txn.plans import COMPLETED_AS, ClaimLost, check_claimable, claim, release
+from lakebraid.txn.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.shared import rolled_back_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ class Held:
 def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
     """The claim on a pending plan, with a heartbeat, for as long as the block runs; ClaimLost if a living one has it.
 
-    If the block fails the claim is given back, so that others need not wait until the heartbeat has expired.
+    If the block fails the claim is given back, so that others need not wait until the heartbeat has expired; a removable
+    plan is rolled back, since nobody could execute it again.
     """
     held = _claim(ledger, start)
     interval_s = beat_interval_ms(ledger.config) / 1000
@@ -73,7 +77,7 @@ def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
         raise  # the heartbeat is another one's by now
     except BaseException:
         with contextlib.suppress(LakebraidError):
-            release(ledger, held.txn, start, held.epoch)
+            _give_back(ledger, held)
         raise
     finally:
         heartbeat.stop()
@@ -87,7 +91,9 @@ def abandoned_plans(ledger: Ledger, kind: str, load: Callable[[Ledger, str], obj
     pending = [i.request_time for i in load_timeline(ledger.storage, ledger.config).pending if i.kind == kind]
     if not pending:
         return []
-    released = {s for s, plan in ledger.newest().state.plans.items() if plan.epoch and not plan.claimant}
+    plans = _state(ledger).plans
+    released = {s for s, plan in plans.items() if plan.epoch and not plan.claimant}
+    pending = [s for s in pending if s not in plans or not (plans[s].is_removable and plans[s].epoch)]
     storage, config = ledger.storage, ledger.config
     now_ms, silence_ms = storage_now_ms(storage, ledger.clock), silence_ms_max(config)
     free = [s for s in pending if s in released or is_expired(storage, config, s, now_ms, silence_ms)]
@@ -99,10 +105,10 @@ def planned_groups(ledger: Ledger, timeline: Timeline) -> Iterator[GroupId]:
     for instant in timeline.pending:
         if instant.kind in COMPLETED_AS:
             with contextlib.suppress(CorruptFile, ObjectNotFound):
-                yield from _groups_of(ledger, instant)
+                yield from groups_of(ledger, instant)
 
 
-def _groups_of(ledger: Ledger, instant: Instant) -> Iterator[GroupId]:
+def groups_of(ledger: Ledger, instant: Instant) -> Iterator[GroupId]:
     name = f"{ledger.config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
     data = ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
     if instant.kind == "clustering":
@@ -121,19 +127,45 @@ def _is_whole(ledger: Ledger, start: str, load: Callable[[Ledger, str], object])
     return False
 
 
+def _give_back(ledger: Ledger, held: Held) -> None:
+    rollback = take_back_plan(ledger, held.txn, held.start, lambda plan: plan.epoch == held.epoch)
+    if rollback is None:
+        release(ledger, held.txn, held.start, held.epoch)
+    else:
+        finish_rollback(ledger, held.txn, rollback)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A plan as it was when it was found to be free."""
+
+    epoch: int | None
+    was_inflight: bool
+    last: str
+    """The last time that had been given."""
+
+
 def _claim(ledger: Ledger, start: str) -> Held:
-    seen = _judged_epoch(ledger, start)
+    judged = _judge(ledger, start)
     beat(ledger.storage, start)  # before others can see the claim, so that nobody takes it for a dead one's
     txn = ledger.clock.token()
-    return Held(txn, start, claim(ledger, txn, start, seen=seen))
+    is_taken = (lambda now: _is_taken(now, start, judged)) if ledger.is_shared else None
+    held = Held(txn, start, claim(ledger, txn, start, seen=judged.epoch, is_taken=is_taken))
+    beat(ledger.storage, start)  # the decision may have taken long
+    return held
 
 
-def _judged_epoch(ledger: Ledger, start: str) -> int | None:
-    """The claim that is on the plan now, if it may be taken over; ClaimLost if its holder is alive."""
-    plan = ledger.newest().state.plans.get(start)
+def _judge(ledger: Ledger, start: str) -> _Judged:
+    """The plan as it is now, if it may be claimed; ClaimLost if its executor is alive."""
+    state = _state(ledger)
+    plan = state.plans.get(start)
+    if plan is not None:
+        # Before the beat: whoever tries in vain must not make a failed plan look alive.
+        check_claimable(plan, start)
     known = load_timeline(ledger.storage, ledger.config).write(start)
-    # A plan of Apache Hudi is not in the ledger; its executor leaves an inflight file and beats.
-    is_held = plan.claimant != "" if plan is not None else known is not None and known.state is State.INFLIGHT
+    is_inflight = known is not None and known.state is State.INFLIGHT
+    # An executor of Apache Hudi is not in the ledger: it leaves an inflight file and beats.
+    is_held = (plan is not None and plan.claimant != "") or (is_inflight and (plan is None or ledger.is_shared))
     if is_held:
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
         if not is_expired(ledger.storage, ledger.config, start, now_ms, silence_ms_max(ledger.config)):
@@ -142,7 +174,26 @@ def _judged_epoch(ledger: Ledger, start: str) -> int | None:
                 "changed. Let it work, or try again later.",
                 instant=start,
             )
-    return None if plan is None else plan.epoch
+    return _Judged(None if plan is None else plan.epoch, is_inflight, state.last)
+
+
+def _is_taken(now: Round, start: str, judged: _Judged) -> bool:
+    """Whether Apache Hudi has begun to execute the plan since it was judged: it then makes an inflight file, or rolls the
+    attempt back whose file is there. To be asked under its lock, in which it does so.
+    """
+    known = now.timeline().write(start)
+    if known is not None and known.state is State.INFLIGHT and not judged.was_inflight:
+        return True
+    ledger = now.ledger
+    return start in rolled_back_since(ledger.storage, ledger.config, now.timeline(), judged.last)
+
+
+def _state(ledger: Ledger) -> LedgerState:
+    """The state as a decision would see it: beside Hudi the newest entry may be void."""
+    if not ledger.is_shared:
+        return ledger.newest().state
+    found: LedgerState = ledger.decide("", lambda now: Already(now.state))
+    return found
 
 
 def _is_held(ledger: Ledger, held: Held) -> bool:

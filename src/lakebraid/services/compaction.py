@@ -8,7 +8,7 @@ is a function of the plan alone, so it does not matter which.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,10 @@ from lakebraid.errors import CorruptFile, ObjectNotFound
 from lakebraid.format.plans import CompactionPlan, format_compaction_plan, parse_compaction_plan
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.slicing import LogFile
-from lakebraid.services.choosing import Scope, choose_groups
+from lakebraid.services.choosing import choose_groups
 from lakebraid.services.claims import Held, abandoned_plans, claimed, planned_groups
-from lakebraid.services.executing import compact_plan, compact_tasks, compaction_metadata, run_tasks
-from lakebraid.storage.protocol import ObjectInfo, Storage
+from lakebraid.services.executing import compact_plan, compact_tasks, compaction_metadata, list_planned, run_tasks
+from lakebraid.services.strategies import Scope, parse_sort_columns, sorted_by
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.hazards import Hazard, find_hazards
 from lakebraid.tasks.staged_file import StagedFile
@@ -50,6 +50,7 @@ def compact(
     writing: Writing,
     *,
     scope: Scope | None = None,
+    sort_by: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
 ) -> list[Compacted]:
@@ -59,7 +60,7 @@ def compact(
     """
     config, _ = writing.settings()
     ledger = writing.ledger(config)
-    planned = plan_compaction(ledger, scope)
+    planned = plan_compaction(ledger, scope, sort_by)
     done = [] if planned is None else [run_plan(writing, ledger, planned, options=options, spark=spark)]
     for start in abandoned_plans(ledger, "compaction", load_plan):
         with contextlib.suppress(ClaimLost):  # another one was faster
@@ -68,8 +69,31 @@ def compact(
     return done
 
 
-def plan_compaction(ledger: Ledger, scope: Scope | None = None) -> str | None:
-    """The start of a new plan, or None if no group needs or may have it now."""
+def plan_compaction(ledger: Ledger, scope: Scope | None = None, sort_by: Sequence[str] = ()) -> str | None:
+    """The start of a new plan, or None if no group needs or may have it now; its base files are sorted by `sort_by`."""
+    ledger.may_ask = True
+    build = _builder(ledger, scope, sort_by)
+
+    def content(now: Round, start: str) -> bytes | None:
+        plan = build(now, start)
+        return None if plan is None else format_compaction_plan(plan)
+
+    if ledger.is_shared:
+        # Log files are looked into before Apache Hudi's lock is taken; under it only new ones are.
+        now = Round(ledger, ledger.newest().state, 0)
+        build(now, now.time())
+    return decide_plan(ledger, ledger.clock.token(), "compaction", content)
+
+
+def draft_compaction(ledger: Ledger, scope: Scope | None = None, sort_by: Sequence[str] = ()) -> CompactionPlan | None:
+    """The plan that would be decided now; nothing is."""
+    now = Round(ledger, ledger.newest().state, 0)
+    return _builder(ledger, scope, sort_by)(now, now.time())
+
+
+def _builder(
+    ledger: Ledger, scope: Scope | None, sort_by: Sequence[str]
+) -> Callable[[Round, str], CompactionPlan | None]:
     known: dict[str, Sequence[Hazard]] = {}
 
     def build(now: Round, start: str) -> CompactionPlan | None:
@@ -83,17 +107,10 @@ def plan_compaction(ledger: Ledger, scope: Scope | None = None) -> str | None:
             return known[log.name]
 
         taken = frozenset(planned_groups(ledger, view.timeline))
-        return choose_groups(view, now.state, start, hazards, taken=taken, scope=scope)
+        plan = choose_groups(view, now.state, start, hazards, taken=taken, scope=scope, may_carry=not ledger.is_shared)
+        return None if plan is None else sorted_by(plan, sort_by, view.schema)
 
-    def content(now: Round, start: str) -> bytes | None:
-        plan = build(now, start)
-        return None if plan is None else format_compaction_plan(plan)
-
-    if ledger.is_shared:
-        # Log files are looked into before Apache Hudi's lock is taken; under it only new ones are.
-        now = Round(ledger, ledger.newest().state, 0)
-        build(now, now.time())
-    return decide_plan(ledger, ledger.clock.token(), "compaction", content)
+    return build
 
 
 def run_plan(
@@ -136,7 +153,7 @@ def _run_claimed(
     spark: SparkSession | None,
 ) -> Compacted:
     storage, config = ledger.storage, ledger.config
-    found = list(_list_partitions(storage, plan))
+    found = list(list_planned(storage, plan))
     # What earlier executors left can never be published any more, and holds what we are about to write again.
     storage.delete([info.name for info in found if held.is_left_behind(info.name)])
     schema = writing.schema(ledger)
@@ -144,18 +161,13 @@ def _run_claimed(
         raise CorruptFile(f"{storage.url} has a compaction plan and no schema. Nothing was changed.", path=storage.url)
     visible = load_timeline(storage, config).as_of(held.start).visibility() if config.may_share_logs else None
     tasks = compact_tasks(plan, config, {info.name: info.size for info in found}, visible)
-    work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch)
+    sort_by = parse_sort_columns(plan)
+    work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch, sort_by)
     files = run_tasks(storage, work, tasks, spark=spark, check=held.check)
     metadata = compaction_metadata(plan, files, held.start, schema.text)
     completion = publish_plan(ledger, held.txn, held.start, held.epoch, lambda _: metadata)
     forget(storage, held.start)
     return _compacted(held.start, completion, files)
-
-
-def _list_partitions(storage: Storage, plan: CompactionPlan) -> Iterator[ObjectInfo]:
-    for partition in sorted({operation.partition_path for operation in plan.operations}):
-        files, _ = storage.list_folder(partition)
-        yield from files
 
 
 def _compacted(start: str, completion: str, files: Sequence[StagedFile]) -> Compacted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,9 @@ from lakebraid.model.evolution import with_meta
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.partitions import partition_values
 from lakebraid.model.timeline import Visibility
-from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.compact import CompactPlan, CompactTask, run_compaction_task
+from lakebraid.services.choosing import CARRIES, NEWEST_OPEN
+from lakebraid.storage.protocol import ObjectInfo, Storage
+from lakebraid.tasks.compact import CompactPlan, CompactTask, RunTask, run_compaction_task
 from lakebraid.tasks.placing import in_partition
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
@@ -42,9 +43,15 @@ _ALL_COUNT = Visibility(frozenset(), "9", "9")
 
 
 def compact_plan(
-    storage: Storage, options: Mapping[str, str], config: TableConfig, schema: pa.Schema, start: str, epoch: int
+    storage: Storage,
+    options: Mapping[str, str],
+    config: TableConfig,
+    schema: pa.Schema,
+    start: str,
+    epoch: int,
+    sort_by: Sequence[str] = (),
 ) -> CompactPlan:
-    """What the tasks of one execution share; `schema` is the table's."""
+    """What the tasks of one execution share; `schema` is the table's. Columns that it has no more sort nothing."""
     stored = with_meta(schema)
     read = ReadPlan(
         url=storage.url,
@@ -55,7 +62,14 @@ def compact_plan(
         where=None,
         layout=config.layout,
     )
-    return CompactPlan(read, schema, config.name, start, epoch)
+    return CompactPlan(read, schema, config.name, start, epoch, tuple(n for n in sort_by if n in schema.names))
+
+
+def list_planned(storage: Storage, plan: CompactionPlan) -> Iterator[ObjectInfo]:
+    """The files in the partitions of a plan."""
+    for partition in sorted({operation.partition_path for operation in plan.operations}):
+        files, _ = storage.list_folder(partition)
+        yield from files
 
 
 def compact_tasks(
@@ -65,12 +79,18 @@ def compact_tasks(
 
     `visible` says which writes count in log files that hold several; without it all do.
     """
-    tasks = [CompactTask(o.file_id, _slice_task(o, config, sizes, visible or _ALL_COUNT)) for o in plan.operations]
+    newest_open = plan.extra.get(NEWEST_OPEN, "")
+    parts = [(o.file_id, _slice_task(o, config, sizes, visible or _ALL_COUNT, newest_open)) for o in plan.operations]
+    tasks = [CompactTask(file_id, part) for file_id, part in parts]
     return sorted(tasks, key=lambda task: -task.slice.size)
 
 
 def _slice_task(
-    operation: CompactionOperation, config: TableConfig, sizes: Mapping[str, int], visible: Visibility
+    operation: CompactionOperation,
+    config: TableConfig,
+    sizes: Mapping[str, int],
+    visible: Visibility,
+    newest_open: str,
 ) -> SliceTask:
     partition = operation.partition_path
     base = operation.data_file_name
@@ -89,6 +109,7 @@ def _slice_task(
         size=sum(sizes.get(name, 0) for name in names),
         bucket=bucket_of_file_id(operation.file_id),
         fillings=_folder_values(partition, config),
+        before=newest_open if CARRIES in operation.metrics else "",
     )
 
 
@@ -130,20 +151,22 @@ def run_tasks(
     *,
     spark: SparkSession | None = None,
     check: Callable[[], None] = lambda: None,
+    run_task: RunTask | None = None,
 ) -> list[StagedFile]:
     """The files of all tasks: on Spark if there is enough to do and a session to do it, else in this process.
 
-    `check` is called before each task in this process; it may raise to end the work.
+    `check` is called before each task in this process; it may raise to end the work. `run_task` is what a task
+    does, without it a compaction.
     """
     spark = spark or _running_session()
     if spark is not None and sum(task.slice.size for task in tasks) >= limits.COMPACT_ON_SPARK_BYTES:
         from lakebraid.spark.compacting import compact_spark  # noqa: PLC0415  only those who use Spark pay for it
 
-        return compact_spark(plan, tasks, spark)
+        return compact_spark(plan, tasks, spark, run_task)
 
     def run(task: CompactTask) -> list[StagedFile]:
         check()
-        return run_compaction_task(storage, plan, task)
+        return (run_task or run_compaction_task)(storage, plan, task)
 
     workers = min(len(tasks), os.cpu_count() or 1)
     if workers < 2:
@@ -171,8 +194,23 @@ def compaction_metadata(plan: CompactionPlan, files: Iterable[StagedFile], start
             stats[partition].append(
                 replace(stat, base_file=bases.get(group, "")) if is_log else _base_stat(stat, operations[group])
             )
+    return _metadata(stats, schema, "COMPACT")
+
+
+def log_compaction_metadata(
+    plan: CompactionPlan, files: Iterable[StagedFile], start: str, schema: str
+) -> CommitMetadata:
+    """What the completed log compaction says: a stat for each file it wrote."""
+    operations = {(o.partition_path, o.file_id): o for o in plan.operations}
+    stats: dict[str, list[WriteStat]] = defaultdict(list)
+    for partition, found in write_stats(files, start).items():
+        stats[partition] += [_log_stat(stat, operations[partition, stat.file_id or ""]) for stat in found]
+    return _metadata(stats, schema, "LOG_COMPACT")
+
+
+def _metadata(stats: Mapping[str, Sequence[WriteStat]], schema: str, operation: str) -> CommitMetadata:
     extra = {"schema": schema} if schema else {}
-    return CommitMetadata({p: tuple(found) for p, found in stats.items()}, True, extra, "COMPACT")
+    return CommitMetadata({p: tuple(found) for p, found in stats.items()}, True, extra, operation)
 
 
 def _base_stat(stat: WriteStat, operation: CompactionOperation) -> WriteStat:
@@ -183,5 +221,17 @@ def _base_stat(stat: WriteStat, operation: CompactionOperation) -> WriteStat:
         num_inserts=0,
         total_log_files=logs,
         total_log_files_compacted=logs,
+        total_log_size_compacted=int(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
+    )
+
+
+def _log_stat(stat: WriteStat, operation: CompactionOperation) -> WriteStat:
+    return replace(
+        stat,
+        prev_commit=operation.base_instant_time or stat.prev_commit,
+        num_update_writes=stat.num_writes,
+        num_inserts=0,
+        base_file=operation.data_file_name or "",
+        total_log_files_compacted=len(operation.delta_file_names),
         total_log_size_compacted=int(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
     )

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading on Spark: slices without logs through Spark's own Parquet scan, the others in Python tasks.
 
-Both halves are lazy and become one data frame, so that joins, views and caching work as with any other.
+Both halves are lazy and become one data frame, so that joins, views and caching work as with any other. Only if no column
+is wanted but the number of rows, the driver counts slices with logs at once, unless they are large.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import groupby
 from typing import TypeVar
@@ -15,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakebraid.limits import BATCH_ROWS, SPARK_TASK_BYTES
+from lakebraid.limits import BATCH_ROWS, SPARK_COUNT_BYTES, SPARK_TASK_BYTES
 from lakebraid.model.predicate import to_text
 from lakebraid.spark.session import session
 from lakebraid.spark.workers import spare_imports, use_this_python
@@ -47,6 +50,8 @@ def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spa
         sizes = [task.size for task in merged]
         if plan.columns:
             parts.append(_map(spark, merged, sizes, plan.output_schema, _slice_reader(plan)))
+        elif sum(sizes) <= SPARK_COUNT_BYTES:
+            parts.append(_counted(spark, storage, plan, merged))
         else:
             parts.append(_map(spark, merged, sizes, _ROW, _slice_counter(plan)).select())
     return reduce(DataFrame.unionAll, parts)
@@ -135,6 +140,13 @@ def _slice_counter(plan: ReadPlan) -> Callable[[SliceTask], Iterator[pa.Table]]:
             missing -= rows
 
     return read
+
+
+def _counted(spark: SparkSession, storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask]) -> DataFrame:
+    """As many rows of nothing as the slices have, counted here and now: no Python task, and no rows to hand over."""
+    with ThreadPoolExecutor(min(len(tasks), os.cpu_count() or 1) or 1, "lakebraid-count") as pool:
+        rows = sum(pool.map(lambda task: count_slice(storage, plan, task), tasks))
+    return spark.range(0, rows, 1, 1).select()
 
 
 def _map(

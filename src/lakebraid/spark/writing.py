@@ -2,7 +2,7 @@
 """Writing a Spark data frame: by the driver, by tasks as the rows lie, or by tasks after a shuffle by file group.
 
 road        taken for                                          files
-driver      rows that are certainly few                        one for each file group
+driver      rows that are certainly few; a few local files     one for each file group
 tasks       everything else that becomes log files             one for each partition of the frame and file group
 shuffle     base files; log files that would be too many       one for each file group
 
@@ -35,6 +35,7 @@ from lakebraid.format.names import parse_data_file, parse_marker
 from lakebraid.model.config import META_COLUMNS, MergeMode
 from lakebraid.model.incoming import prepare
 from lakebraid.spark.frame_size import bytes_at_most, bytes_guess, partitions_guess
+from lakebraid.spark.plain_scan import read_plain_scan
 from lakebraid.spark.workers import use_this_python
 from lakebraid.spark.write_tasks import PIECES, REPORT, Report, TaskRules, reports, splitter, writer
 from lakebraid.storage import Storage
@@ -97,15 +98,14 @@ def _wanted(df: DataFrame, plan: WritePlan) -> DataFrame:
     schema = arrow_schema_of(df)
     ready = prepare(schema.empty_table(), plan.schema, plan.config, operation=plan.operation, columns=plan.columns)
     given = set(schema.names)
-    return df.select(*[_quoted(name) for name in ready.schema.names if name in given])
+    names = [name for name in ready.schema.names if name in given]
+    return df if names == df.columns else df.select(*map(_quoted, names))
 
 
 def _write(storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int) -> tuple[list[StagedFile], int]:
-    size = bytes_at_most(frame)
-    if size is not None and size <= limits.SPARK_DRIVER_BYTES:
-        rows = _fetched(frame)
-        if rows is not None:
-            return write_rows(storage, plan, rows, first_task), first_task + 1
+    rows = _few(frame)
+    if rows is not None:
+        return write_rows(storage, plan, rows, first_task), first_task + 1
     partitions = partitions_guess(frame)
     is_shuffled = plan.into_base or _makes_too_many_files(frame, plan, partitions)
     if is_shuffled:
@@ -121,6 +121,17 @@ def _write(storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int)
     if any(report.attempt for report in done):
         _check_complete(storage, plan, files, first_task)
     return files, first_task + 1 + max((report.partition for report in done), default=0)
+
+
+def _few(frame: DataFrame) -> pa.Table | None:
+    """The rows, if they are certainly few, or a few files at hand; else None."""
+    size = bytes_at_most(frame)
+    rows = None
+    if size is not None and size <= limits.SPARK_PLAIN_BYTES:
+        rows = read_plain_scan(frame, 2 * limits.SPARK_PLAIN_BYTES)
+    if size is not None and size <= limits.SPARK_DRIVER_BYTES and rows is None:
+        rows = _fetched(frame)
+    return rows
 
 
 def _fetched(frame: DataFrame) -> pa.Table | None:

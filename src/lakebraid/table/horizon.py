@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakebraid import limits
+from lakebraid.clock import Clock
 from lakebraid.errors import SnapshotExpired
 from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
@@ -19,6 +20,7 @@ from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import Loaded
+from lakebraid.table.replaced import load_replacements
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,12 @@ class _Gone:
 
 
 def check_retained(
-    storage: Storage, config: TableConfig, loaded: Loaded, time: str, replaced: Mapping[GroupId, Instant]
+    storage: Storage,
+    config: TableConfig,
+    clock: Clock,
+    loaded: Loaded,
+    time: str,
+    replaced: Mapping[GroupId, Instant],
 ) -> None:
     """Raises SnapshotExpired if a clean removed a file that a read as of that completion time needs.
 
@@ -45,14 +52,47 @@ def check_retained(
         cleaned = _still_owned(cleaned, _archived_replaced(storage, config, time))
         missing = _first_missing(loaded, cleaned, timeline)
     if missing is not None:
+        oldest = _oldest_readable(storage, config, clock, loaded)
+        hint = "Read a later time." if oldest is None else f"Everything from {oldest} on can be read: ask for that."
         raise SnapshotExpired(
             f"{storage.url} as of {time} can no longer be read: the clean {missing.by.request_time} "
             f"({missing.by.completion_time or 'unfinished'}) removed {missing.parsed.format()} in partition "
-            f"{missing.group.partition or '(none)'!r}. Newer versions are safe. Read a later time.",
+            f"{missing.group.partition or '(none)'!r}. Newer versions are safe. {hint}",
             path=storage.url,
             as_of=time,
             removed_by=missing.by.request_time,
+            oldest_readable=oldest,
         )
+
+
+def _oldest_readable(storage: Storage, config: TableConfig, clock: Clock, loaded: Loaded) -> str | None:
+    """The completion time from which on no clean has removed anything that is needed; None if nobody can tell.
+
+    A removed file is missed no longer as soon as a base file that began after it has completed, or its group was
+    replaced.
+    """
+    cleaned = [*_cleaned(storage, config, loaded.timeline, "")]
+    timeline = _with_archived(storage, config, loaded.timeline, cleaned)
+    replacements = load_replacements(storage, config, clock, timeline)
+    archived = _archived_replaced(storage, config, "9" * 17)
+    bases: dict[GroupId, set[str]] = defaultdict(set)
+    for group, parsed in [*((f.group, f.parsed) for f in loaded.files), *((f.group, f.parsed) for f in cleaned)]:
+        if _base_done(parsed, timeline):
+            bases[group].add(parsed.request_time)
+    present = {(f.group, f.parsed) for f in loaded.files}
+    ends = []
+    for file in cleaned:
+        start = file.parsed.request_time
+        completion = timeline.completion_of(start)
+        if completion is None or (file.group, file.parsed) in present:
+            continue
+        passed = start if isinstance(file.parsed, BaseFileName) else completion
+        after = [timeline.completion_of(base) for base in bases[file.group] if base > passed]
+        by = [*replacements.get(file.group, ()), *([archived[file.group]] if file.group in archived else [])]
+        after += [i.completion_time for i in by if not outlives(start, i)]
+        ends.append(min((end for end in after if end is not None), default=None))
+    known = [end for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
 
 
 def _still_owned(cleaned: Iterable[_Gone], replaced: Mapping[GroupId, Instant]) -> list[_Gone]:
@@ -80,7 +120,7 @@ def _with_archived(storage: Storage, config: TableConfig, timeline: Timeline, cl
         return timeline
     found = [a.instant for a in load_history(storage, config, min(unknown), actions=WRITE_ACTIONS)]
     known = [*timeline.archived, *(i for i in found if i.request_time in unknown)]
-    return Timeline(timeline.active, tuple(sorted(known)), timeline.until)
+    return Timeline(timeline.active, tuple(sorted(known)), timeline.until, timeline.undone)
 
 
 def _first_missing(loaded: Loaded, cleaned: Iterable[_Gone], timeline: Timeline) -> _Gone | None:

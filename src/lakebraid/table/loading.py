@@ -7,6 +7,7 @@ completion time; a clean, rollback or restore that ran in between may have remov
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.history import load_history
+from lakebraid.table.restores import load_undone
 
 PROPERTIES = ".hoodie/hoodie.properties"
 PARTITION_MARK = ".hoodie_partition_metadata"
@@ -84,8 +86,13 @@ def _explain_absence(storage: Storage) -> None:
 
 
 def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
-    """The active timeline as one listing shows it."""
-    return _timeline(_timeline_files(storage, config), config)
+    """The active timeline as one listing shows it, without what an unfinished restore takes back."""
+    for _ in range(limits.READ_ATTEMPTS_MAX - 1):
+        files = _timeline_files(storage, config)
+        with contextlib.suppress(ObjectNotFound):  # the restore was brought to its end, and archived: look again
+            return _timeline(files, config, _undone(storage, config, files))
+    files = _timeline_files(storage, config)
+    return _timeline(files, config, _undone(storage, config, files))
 
 
 def load_table(storage: Storage, config: TableConfig, clock: Clock) -> Loaded:
@@ -114,11 +121,15 @@ def _settled(
     storage: Storage, config: TableConfig, before: list[ObjectInfo], after: list[ObjectInfo], files: Iterable[DataFile]
 ) -> Timeline | None:
     """The timeline that the files were listed under, or None if something may have removed some of them meanwhile."""
-    first, second = _timeline(before, config), _timeline(after, config)
+    try:
+        undone = _undone(storage, config, before)
+    except ObjectNotFound:
+        return None
+    first, second = _timeline(before, config, undone), _timeline(after, config, undone)
     if _removals(first) != _removals(second):
         return None
     # The first listing may show c2 and not c1 < c2, since its parts are of different moments; the second has c1.
-    both = _timeline({f.name: f for f in (*before, *after)}.values(), config)
+    both = _timeline({f.name: f for f in (*before, *after)}.values(), config, undone)
     gone = {i.request_time for i in first} - {i.request_time for i in second}
     archived = _archived(storage, config, both, files, gone)
     found = {i.request_time for i in archived}
@@ -126,8 +137,10 @@ def _settled(
         return None  # neither active nor archived: it was rolled back, and some of its files may be gone
     # What was archived before our first look had completed before it, perhaps after everything active.
     old = [i for i in archived if first.write(i.request_time) is None]
-    newest = max((i.completion_time or "" for i in (*first.completed, *old)), default="0")
-    return Timeline(tuple(i for i in both if i.request_time not in found), tuple(sorted(archived)), newest)
+    # A restore counts from its beginning: what it leaves is the answer of that moment, and of every one until the next.
+    times = [*(i.completion_time or "" for i in (*first.completed, *old)), *_restores(first)]
+    active = tuple(i for i in both if i.request_time not in found)
+    return Timeline(active, tuple(sorted(archived)), max(times, default="0"), undone)
 
 
 def _timeline_files(storage: Storage, config: TableConfig) -> list[ObjectInfo]:
@@ -141,7 +154,11 @@ def _timeline_files(storage: Storage, config: TableConfig) -> list[ObjectInfo]:
     return files
 
 
-def _timeline(files: Iterable[ObjectInfo], config: TableConfig) -> Timeline:
+def _undone(storage: Storage, config: TableConfig, files: Iterable[ObjectInfo]) -> frozenset[str]:
+    return load_undone(storage, config, (file.name.rpartition("/")[2] for file in files))
+
+
+def _timeline(files: Iterable[ObjectInfo], config: TableConfig, undone: frozenset[str]) -> Timeline:
     named = {file.name.rpartition("/")[2]: file for file in files}
     times = {}
     if config.layout != 1:
@@ -149,12 +166,16 @@ def _timeline(files: Iterable[ObjectInfo], config: TableConfig) -> Timeline:
         old = [name for name in named if "_" not in name and not name.endswith(_PENDING)]
         times = {name: format_instant_time(named[name].modified_ms, config.zone) for name in old}
     # Layout 1 has no completion times; instants never overlap there, so their order of start serves.
-    return build_timeline(named, layout=config.layout, completion_times=times)
+    return build_timeline(named, layout=config.layout, completion_times=times, undone=undone)
 
 
 def _removals(timeline: Timeline) -> set[tuple[str, str, str]]:
     """Cleans, rollbacks and restores with their states: whatever may have deleted data files meanwhile."""
     return {(i.request_time, i.action, i.state) for i in timeline if i.action in _REMOVERS}
+
+
+def _restores(timeline: Timeline) -> list[str]:
+    return [i.request_time for i in timeline if i.action == "restore"]
 
 
 def _archived(

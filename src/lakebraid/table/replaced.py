@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from lakebraid.clock import Clock
 from lakebraid.model.config import TableConfig
 from lakebraid.model.instant import Instant
@@ -14,13 +16,21 @@ from lakebraid.table.loading import load_commit
 
 def load_replaced(storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline) -> dict[GroupId, Instant]:
     """The replaced groups, each with the instant that replaced it (the last one, if several did)."""
-    replaced: dict[GroupId, Instant] = {}
+    return {group: found[-1] for group, found in load_replacements(storage, config, clock, timeline).items()}
+
+
+def load_replacements(
+    storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline
+) -> dict[GroupId, list[Instant]]:
+    """The replaced groups, each with all instants that replaced it, in the order of their completion."""
+    replaced: dict[GroupId, list[Instant]] = defaultdict(list)
     for instant in (*_archived(timeline), *timeline.writes):
         if instant.action == "replacecommit":
             metadata = load_commit(storage, config, instant, clock)
             for partition, file_ids in metadata.replaced.items():
-                replaced |= {GroupId(partition, file_id): instant for file_id in file_ids}
-    return replaced
+                for file_id in file_ids:
+                    replaced[GroupId(partition, file_id)].append(instant)
+    return {g: sorted(found, key=lambda i: i.completion_time or i.request_time) for g, found in replaced.items()}
 
 
 def _archived(timeline: Timeline) -> list[Instant]:

@@ -21,7 +21,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
 
-_KEEPS_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX", "BUCKET_RESCALE"})
+KEEPS_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX", "BUCKET_RESCALE"})
 """Operations that move rows and cannot change the schema; theirs may be older than the table's."""
 
 
@@ -56,7 +56,7 @@ def _newest(storage: Storage, config: TableConfig, clock: Clock, timeline: Timel
     fallback = None
     for instant in sorted(timeline.writes, key=lambda i: i.request_time, reverse=True):
         metadata = load_commit(storage, config, instant, clock)
-        if metadata.schema and metadata.operation not in _KEEPS_SCHEMA:
+        if metadata.schema and metadata.operation not in KEEPS_SCHEMA:
             return metadata.schema
         fallback = fallback or metadata.schema
     return fallback

@@ -21,6 +21,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.horizon import check_retained
 from lakebraid.table.loading import DataFile, Loaded, load_commit, load_compaction_plan, load_table, pause
 from lakebraid.table.replaced import load_replaced
+from lakebraid.table.restores import check_not_restored
 from lakebraid.table.schema import load_schema
 
 
@@ -72,7 +73,8 @@ def _build_view(storage: Storage, config: TableConfig, clock: Clock, loaded: Loa
     timeline = loaded.timeline.as_of(time)
     replaced = load_replaced(storage, config, clock, timeline)
     if as_of is not None and as_of < newest:
-        check_retained(storage, config, loaded, time, replaced)
+        check_not_restored(storage, config, loaded.timeline, time)
+        check_retained(storage, config, clock, loaded, time, replaced)
     bases, logs = _committed(loaded.files, timeline, config)
     bases = _without_twins(storage, config, clock, bases, timeline)
     logs = _without_twin_logs(storage, config, clock, logs, timeline)
@@ -124,7 +126,8 @@ def _without_twins(
 def _without_twin_logs(
     storage: Storage, config: TableConfig, clock: Clock, logs: dict[GroupId, list[LogFile]], timeline: Timeline
 ) -> dict[GroupId, list[LogFile]]:
-    """The same for logs of a compaction, which hold the deletes it carries on: one for each group is the real one.
+    """The same for logs of a compaction, which hold the deletes it carries on, or of a log compaction: one for each
+    group is the real one.
 
     A late twin says the same, but it may be swept away, and a plan that named it could then never be executed.
     """
@@ -141,7 +144,7 @@ def _without_twin_logs(
 
 def _is_compaction(instant: Instant | None) -> bool:
     """Log files of a completed `commit` are those of a compaction: writers of logs complete as delta commits."""
-    return instant is not None and instant.action == "commit"
+    return instant is not None and (instant.action == "commit" or instant.kind == "logcompaction")
 
 
 def _paths(storage: Storage, config: TableConfig, clock: Clock, start: str, timeline: Timeline) -> tuple[str, ...]:

@@ -5,18 +5,22 @@ The rows are those that a reader of the slice sees, each with the commit time an
 table orders by event time, a delete outlives its row: a write that arrives later and is older must stay deleted. So
 the deletes that nothing outranks are carried in a log file of the compaction, each in a block that counts as written
 by the delete's own instant; readers rank it there, as if the compaction had never been.
+
+What would have to be forgotten while an older write is open (`tasks.hazards`) is carried in the same way, block by
+block: log files that began after the last open write are not merged then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.format.log_blocks import LogBlock, format_log
+from lakebraid import limits
+from lakebraid.format.log_blocks import POSITIONS, HeaderKey, LogBlock, format_log
 from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.keys import render_values
 from lakebraid.model.ordering import Bools, Ints
@@ -28,7 +32,7 @@ from lakebraid.tasks.placing import place_file
 from lakebraid.tasks.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.versions import Versions
+from lakebraid.tasks.versions import PlacedBlock, Versions, placed_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class CompactPlan:
     start: str
     epoch: int
     """The claim under which the plan is executed; the files bear it, so no two executors meet under one name."""
+    sort_by: tuple[str, ...] = ()
+    """The columns by which base files are sorted, so that readers can pass over row groups; none for as it comes."""
 
     @property
     def token(self) -> str:
@@ -55,6 +61,12 @@ class CompactTask:
 
     file_id: str
     slice: SliceTask
+    earlier_logs: tuple[str, ...] = ()
+    """For a log compaction: the logs of the slice that rank before those to compact, as far as they are not known."""
+
+
+RunTask = Callable[[Storage, CompactPlan, CompactTask], list[StagedFile]]
+"""What one task of an execution does; it must be importable where it runs."""
 
 
 def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[StagedFile]:
@@ -66,39 +78,74 @@ def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) 
     partition = task.slice.partition
     name = BaseFileName(task.file_id, plan.token, plan.start, ".parquet").format()
     rows = read_slice(storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)))
-    content = format_base_file(rows, plan.schema, name)
+    content = format_base_file(_sorted(rows, plan.sort_by) if plan.sort_by else rows, plan.schema, name)
     place_file(storage, plan.start, partition, name, content.data)
     keys = (content.min_key, content.max_key)
     staged = [StagedFile(partition, task.file_id, name, len(content.data), content.rows, 0, True, *keys)]
     # Ordered by commit time no later write can be older than a delete, save one that was open when this was planned:
     # the planner leaves such groups out.
-    if graves and plan.read.rules.order_columns:
-        staged += _tombstone_log(storage, plan, task, graves)
-    return staged
-
-
-def _tombstone_log(
-    storage: Storage, plan: CompactPlan, task: CompactTask, graves: list[tuple[Versions, Ints]]
-) -> list[StagedFile]:
-    """The log file of the deletes that go on; none if there are none."""
     # A delete without ordering value is over once it has taken place, as in commit time.
-    kept = [(versions, rows[~versions.unconditional[rows]]) for versions, rows in graves]
-    blocks = [block for versions, rows in kept for block in _tombstones(plan, task.slice.partition, versions, rows)]
-    if not blocks:
+    by_event = bool(plan.read.rules.order_columns)
+    kept = [(versions, at[~versions.unconditional[at]]) for versions, at in graves if by_event]
+    carried = _carried(storage, plan, task)
+    return staged + _own_log(storage, plan, task, kept, carried)
+
+
+def _carried(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[LogBlock]:
+    """The blocks that are not merged, as they are, each counting as written at the place where it ranks."""
+    cut = task.slice.before
+    if not cut:
+        return []
+    blocks = placed_blocks(storage, plan.read, replace(task.slice, before=""))
+    return [_at_its_place(placed) for placed in blocks if placed.request_time > cut]
+
+
+def _at_its_place(placed: PlacedBlock) -> LogBlock:
+    left_out = (HeaderKey.COMPACTED_BLOCK_TIMES, *POSITIONS)
+    kept = {key: value for key, value in placed.block.header.items() if key not in left_out}
+    return replace(placed.block, header={**kept, HeaderKey.INSTANT_TIME: placed.request_time})
+
+
+def _sorted(batches: Iterable[pa.Table], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows in the order of these columns; very many rows in several stretches, each in order."""
+    held: list[pa.Table] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(part.nbytes for part in held) >= limits.COMPACT_SORT_BYTES:
+            yield _in_order(held, columns)
+            held = []
+    if held:
+        yield _in_order(held, columns)
+
+
+def _in_order(batches: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
+    rows = pa.concat_tables(batches)
+    return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns]))
+
+
+def _own_log(
+    storage: Storage,
+    plan: CompactPlan,
+    task: CompactTask,
+    graves: list[tuple[Versions, Ints]],
+    carried: list[LogBlock],
+) -> list[StagedFile]:
+    """The log file of the compaction itself: deletes that must go on, then what is not merged yet."""
+    told = [block for versions, rows in graves for block in _tombstones(plan, task.slice.partition, versions, rows)]
+    if not told and not carried:
         return []
     name = LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
-    data = format_log(blocks)
+    data = format_log([*told, *carried])
     place_file(storage, plan.start, task.slice.partition, name, data)
-    return [
-        StagedFile(task.slice.partition, task.file_id, name, len(data), 0, sum(len(rows) for _, rows in kept), False)
-    ]
+    deletes = sum(len(rows) for _, rows in graves)
+    return [StagedFile(task.slice.partition, task.file_id, name, len(data), 0, deletes, is_base=False)]
 
 
 def _tombstones(plan: CompactPlan, partition: str, versions: Versions, rows: Ints) -> Iterator[LogBlock]:
     """A delete block for each instant that deleted, oldest first."""
     schema_text = row_schema_text(plan.schema, plan.table)
     ordering = tuple(_zero_for_null(values) for values in versions.ordering)
-    fits = _fits_delete_block(ordering, len(versions.keys))
+    fits = fits_delete_block(ordering, len(versions.keys))
     times = versions.request_times
     for time in np.unique(times[rows]):
         own = rows[times[rows] == time]
@@ -125,7 +172,7 @@ def _zero_for_null(values: pa.Array) -> pa.Array:
     return pc.fill_null(values, 0) if is_number and values.null_count else values
 
 
-def _fits_delete_block(ordering: tuple[pa.Array, ...], count: int) -> Bools:
+def fits_delete_block(ordering: tuple[pa.Array, ...], count: int) -> Bools:
     """Which ordering values a delete block can hold: no nulls, and not a single int 0, which means "none" there."""
     fits = np.ones(count, np.bool_)
     for values in ordering:

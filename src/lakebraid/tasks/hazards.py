@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebraid.format.avro_rows import parse_avro_block
 from lakebraid.format.delete_list import parse_delete_block
@@ -33,6 +34,8 @@ class Hazard:
 
     start: str
     covers: frozenset[str] = frozenset()
+    is_exact: bool = True
+    """Whether that is just where the block ranks; a log-compacted one ranks there or before."""
 
     def endangers(self, start: str, columns: tuple[str, ...] | None) -> bool:
         """Whether an open write with that start, of these columns or (None) of whole rows, must be waited for."""
@@ -42,16 +45,18 @@ class Hazard:
 def find_hazards(storage: Storage, name: str, rules: MergeRules, schema: pa.Schema) -> tuple[Hazard, ...]:
     """The hazards in a log file; `schema` is the table's."""
     blocks = read_blocks(read_log(storage, name), name).blocks
-    return tuple(hazard for block in blocks for hazard in _of_block(block, name, rules, schema))
+    found = ((block, hazard) for block in blocks for hazard in _of_block(block, name, rules, schema))
+    return tuple(replace(hazard, is_exact=not block.compacted_times) for block, hazard in found)
 
 
 def _of_block(block: LogBlock, name: str, rules: MergeRules, schema: pa.Schema) -> Iterator[Hazard]:
-    start = block.instant_time or ""
+    # A log-compacted block ranks at the newest instant it stands for.
+    start = max(block.compacted_times, default=block.instant_time or "")
     where = f"the block at byte {block.offset:,} of {name}"
     by_event = bool(rules.order_columns)
-    if block.compacted_times:
-        # Its rows rank at the newest instant it stands for, but bear the commit time of the log compaction.
-        yield Hazard(start)
+    if block.compacted_times and block.type in (BlockType.AVRO, BlockType.PARQUET):
+        # Log compactions of Apache Hudi give their own commit time to rows that rank lower.
+        yield Hazard(_newest_commit_time(block, where))
     if block.type is BlockType.DELETE:
         gone = parse_delete_block(block.content, where)
         # By event time a delete with an ordering value is carried on, and forgets nothing.
@@ -73,11 +78,22 @@ def _columns(block: LogBlock) -> frozenset[str]:
         return frozenset()
 
 
+def _newest_commit_time(block: LogBlock, where: str) -> str:
+    """The greatest commit time that a row bears; that of the block if its rows bear none."""
+    rows = _rows(block, ["_hoodie_commit_time"], where)
+    times = pc.max(rows.column("_hoodie_commit_time")).as_py() if "_hoodie_commit_time" in rows.column_names else None
+    return str(times or block.instant_time or "")
+
+
 def _has_marked(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema) -> bool:
     """Whether a row of the block marks itself as deleted."""
     marks = pa.schema([schema.field(name) for name in rules.delete_columns])
-    if block.type is BlockType.AVRO:
-        rows = parse_avro_block(block.content, block.schema_text or "", where)
-    else:
-        rows = read_parquet_block(block.content, marks.names, where)
+    rows = _rows(block, marks.names, where)
     return rows.num_columns > 0 and bool(marked_deleted(conform(rows, marks, where), rules).any())
+
+
+def _rows(block: LogBlock, columns: list[str], where: str) -> pa.Table:
+    """The rows of a data block, with at least these of its columns."""
+    if block.type is BlockType.AVRO:
+        return parse_avro_block(block.content, block.schema_text or "", where)
+    return read_parquet_block(block.content, columns, where)

@@ -77,6 +77,8 @@ class SliceTask:
     """Partition columns whose value is the folder's and not the file's, as text."""
     fillings: tuple[tuple[str, str], ...] = ()
     """Partition columns that a partial row of a new key may lack: the folder knows them, as text."""
+    before: str = ""
+    """Only versions that rank before this count, if it is given: see `tasks.compact`."""
 
     @property
     def has_late_log(self) -> bool:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -73,27 +73,39 @@ def load_versions(
     storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema, keys: pa.Array | None = None
 ) -> Versions | None:
     """The versions in the slice's logs, with the columns of `schema`, of all keys or of `keys`; None if there are none."""
-    blocks = _blocks(storage, task)
     decoded = []
-    for placed in _placed(blocks, plan, task):
-        block, name = blocks[placed.index]
-        if states_skeletons(block.schema_text) and not plan.rules.order_columns:
+    for block in placed_blocks(storage, plan, task):
+        if states_skeletons(block.block.schema_text) and not plan.rules.order_columns:
             continue  # the partial rows after them say the same, and do not hide what others wrote meanwhile
-        found = _decode(block, f"the block at byte {block.offset:,} of {name}", plan.rules, schema, keys)
+        found = decode_block(block, plan.rules, schema, keys)
         if len(found.rows):
-            decoded.append((found, int(placed.request_time)))
+            decoded.append((found, int(block.request_time)))
+    versions = join_decoded(decoded, plan.rules, schema)
+    return versions if versions is None or keys is None else _only_keys(versions, keys)
+
+
+def join_decoded(decoded: Iterable[tuple[Decoded, int]], rules: MergeRules, schema: pa.Schema) -> Versions | None:
+    """The versions in blocks that stand in sequence, each with the time at which it ranks; None if there are none."""
     # Neighbours of one kind and schema are handled at once: a slice may have very many small blocks.
     parts, times = [], []
     for _, group in groupby(decoded, key=lambda pair: pair[0].likeness):
         members = list(group)
-        parts.append(_part([found for found, _ in members], plan.rules, schema))
+        parts.append(_part([found for found, _ in members], rules, schema))
         times.append(np.repeat([time for _, time in members], [len(found.rows) for found, _ in members]))
-    versions = _joined(parts, times, plan.rules, schema) if parts else None
-    return versions if versions is None or keys is None else _only_keys(versions, keys)
+    return _joined(parts, times, rules, schema) if parts else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Decoded:
+class PlacedBlock:
+    """A block that counts, and the request time at which its rows rank."""
+
+    block: LogBlock
+    where: str
+    request_time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
     """The content of one block: rows as they lie there, or deleted keys."""
 
     rows: pa.Table | DeletedKeys
@@ -107,9 +119,11 @@ class _Decoded:
         return (isinstance(self.rows, DeletedKeys), self.is_partial, own)
 
 
-def _decode(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None) -> _Decoded:
+def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None = None) -> Decoded:
+    """What a block holds, of all keys or, where that saves work, of few more than `keys`."""
+    block, where = placed.block, placed.where
     if block.type is BlockType.DELETE:
-        return _Decoded(parse_delete_block(block.content, where), is_partial=False, where=where)
+        return Decoded(parse_delete_block(block.content, where), is_partial=False, where=where)
     if block.type is BlockType.AVRO:
         rows = parse_avro_block(block.content, block.schema_text or "", where)
     elif block.type is BlockType.PARQUET:
@@ -122,7 +136,7 @@ def _decode(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema, k
         rows = rows if columns else rows.slice(0, 0)
     else:
         raise UnsupportedTable(f"{where} is an {block.type.name} block; such blocks belong to metadata tables.")
-    return _Decoded(rows, block.is_partial, where)
+    return Decoded(rows, block.is_partial, where)
 
 
 def _may_hold(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array) -> bool:
@@ -159,12 +173,18 @@ def take(versions: Versions, rows: Ints) -> Versions:
     )
 
 
-def _blocks(storage: Storage, task: SliceTask) -> list[tuple[LogBlock, str]]:
+def placed_blocks(storage: Storage, plan: ReadPlan, task: SliceTask) -> list[PlacedBlock]:
+    """The blocks of the slice's logs that count, in merging order."""
     blocks = []
     for name in task.log_names:
         data = read_log(storage, name)
         blocks += [(block, name) for block in read_blocks(data, name).blocks]
-    return blocks
+    placed = [p for p in _placed(blocks, plan, task) if not task.before or p.request_time < task.before]
+    return [PlacedBlock(blocks[p.index][0], _where(*blocks[p.index]), p.request_time) for p in placed]
+
+
+def _where(block: LogBlock, name: str) -> str:
+    return f"the block at byte {block.offset:,} of {name}"
 
 
 def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan, task: SliceTask) -> list[Placed]:
@@ -189,7 +209,7 @@ def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan, task: SliceTask)
     return place_blocks(origins) if plan.layout == 2 else place_blocks_layout1(origins)
 
 
-def _part(found: list[_Decoded], rules: MergeRules, schema: pa.Schema) -> _Part:
+def _part(found: list[Decoded], rules: MergeRules, schema: pa.Schema) -> _Part:
     """The versions out of blocks that are alike."""
     where, is_partial = found[0].where, found[0].is_partial
     if isinstance(found[0].rows, DeletedKeys):

@@ -42,6 +42,8 @@ class PendingPlan:
     claimant: str = ""
     is_removable: bool = False
     """Whether it is executed once at most, and taken back if that fails or nobody comes (RFC-79)."""
+    claimed_at: str = _NEVER
+    """The last time that was given when it was claimed: a rollback of Hudi's that began later was of this very claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Undoing:
     victim: str
     action: str
     txn: str
+    removes_plan: bool = False
+    """Whether the victim is a plan that goes as a whole; else of a plan only the attempt to execute it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ class LedgerState:
     cleans: Mapping[str, str] = field(default_factory=dict)
     """Cleans that were decided and not reported done, and who decided them."""
     restores: Mapping[str, Restoring] = field(default_factory=dict)
+    restored: Mapping[str, Restoring] = field(default_factory=dict)
+    """The last restores that are done: whoever lost the answer must not restore twice."""
+    unpinned: Mapping[str, str] = field(default_factory=dict)
+    """Savepoints that are deleted though their file may still lie there: when they were set, and the start they pin."""
     leases: Mapping[str, Lease] = field(default_factory=dict)
     """By the token of the reader."""
     consumers: Mapping[str, str] = field(default_factory=dict)
@@ -164,11 +172,16 @@ def format_entry(entry: Entry) -> bytes:
         "state": {
             "last": state.last,
             "open": {s: [w.txn, w.action, w.adds_base, w.columns] for s, w in state.open.items()},
-            "plans": {s: [p.action, p.planner, p.epoch, p.claimant, p.is_removable] for s, p in state.plans.items()},
-            "rollbacks": {s: [u.victim, u.action, u.txn] for s, u in state.rollbacks.items()},
+            "plans": {
+                s: [p.action, p.planner, p.epoch, p.claimant, p.is_removable, p.claimed_at]
+                for s, p in state.plans.items()
+            },
+            "rollbacks": {s: [u.victim, u.action, u.txn, u.removes_plan] for s, u in state.rollbacks.items()},
             "gone": dict(state.gone),
             "cleans": dict(state.cleans),
             "restores": {s: [r.until, r.txn] for s, r in state.restores.items()},
+            "restored": {s: [r.until, r.txn] for s, r in state.restored.items()},
+            "unpinned": dict(state.unpinned),
             "leases": {token: [lease.time, lease.holder] for token, lease in state.leases.items()},
             "consumers": dict(state.consumers),
             "archived": state.archived,
@@ -217,13 +230,18 @@ def _entry(record: dict[str, Any]) -> Entry:
                 for s, w in state["open"].items()
             },
             plans={
-                _text(s): PendingPlan(_text(p[0]), _text(p[1]), _number(p[2]), _text(p[3]), p[4] is True)
+                _text(s): PendingPlan(_text(p[0]), _text(p[1]), _number(p[2]), _text(p[3]), p[4] is True, _text(p[5]))
                 for s, p in state["plans"].items()
             },
-            rollbacks={_text(s): Undoing(*(_text(part) for part in u)) for s, u in state["rollbacks"].items()},
+            rollbacks={
+                _text(s): Undoing(_text(u[0]), _text(u[1]), _text(u[2]), u[3] is True)
+                for s, u in state["rollbacks"].items()
+            },
             gone={_text(s): _text(t) for s, t in state["gone"].items()},
             cleans={_text(s): _text(t) for s, t in state["cleans"].items()},
             restores={_text(s): Restoring(_text(r[0]), _text(r[1])) for s, r in state["restores"].items()},
+            restored={_text(s): Restoring(_text(r[0]), _text(r[1])) for s, r in state["restored"].items()},
+            unpinned={_text(set_at): _text(s) for set_at, s in state["unpinned"].items()},
             leases={_text(token): Lease(_text(v[0]), _text(v[1])) for token, v in state["leases"].items()},
             consumers={_text(name): _text(time) for name, time in state["consumers"].items()},
             archived=_text(state["archived"]),
@@ -237,7 +255,9 @@ def _entry(record: dict[str, Any]) -> Entry:
 def _times(entry: Entry) -> list[str]:
     state = entry.state
     named = [*state.open, *state.plans, *state.rollbacks, *state.gone, *(u.victim for u in state.rollbacks.values())]
+    named += [plan.claimed_at for plan in state.plans.values()]
     named += [*state.cleans, *state.restores, *(r.until for r in state.restores.values())]
+    named += [*state.restored, *(r.until for r in state.restored.values()), *state.unpinned, *state.unpinned.values()]
     named += [*(lease.time for lease in state.leases.values()), *state.consumers.values()]
     return [entry.time, state.last, state.archived, state.horizon, *named, *state.gone.values()]
 

@@ -84,7 +84,8 @@ def undo_files(now: Round, rollback: str, undoing: Undoing) -> list[MarkerName]:
         return []
     markers = _doomed(now, rollback, undoing.victim)
     storage.delete([marked_file(marker) for marker in markers])
-    states = (State.INFLIGHT,) if undoing.action in PLANNED else (State.INFLIGHT, State.REQUESTED)
+    keeps_plan = undoing.action in PLANNED and not undoing.removes_plan
+    states = (State.INFLIGHT,) if keeps_plan else (State.INFLIGHT, State.REQUESTED)
     pending = [TimelineFileName(undoing.victim, None, undoing.action, s).format() for s in states]
     storage.delete([f"{config.timeline_folder}/{name}" for name in pending])
     return markers

@@ -16,9 +16,17 @@ from typing import Any, Final
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import EnvironmentProblem, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.errors import (
+    CommitRefused,
+    EnvironmentProblem,
+    LakebraidError,
+    ObjectExists,
+    ObjectNotFound,
+    OutcomeUnknown,
+    StorageError,
+)
 from lakebraid.format.names import parse_timeline_file
-from lakebraid.format.times import format_instant_time, next_instant_time
+from lakebraid.format.times import format_instant_time, next_instant_time, parse_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
@@ -38,6 +46,7 @@ from lakebraid.txn.entries import (
 )
 from lakebraid.txn.hudi_lock import Hold
 from lakebraid.txn.shared import check_settings, greatest_time, is_archived, mind_others
+from lakebraid.txn.turns import Turn, asking
 
 _GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
 
@@ -104,6 +113,8 @@ class _Attempted:
     """For which slot a create of ours was sent whose end we do not know; None if there is no such one."""
 
     slot: int | None = None
+    has_waited: bool = False
+    """Whether those who asked for their turn were let go first; once is enough."""
 
     def settle(self, newest: int) -> None:
         """Forgets it once the slot is taken, and the rule has not found it to be taken by us."""
@@ -128,6 +139,10 @@ class Ledger:
     known: Entry | None = None
     true: int = 0
     """The number of the last entry that is known to be true on the timeline."""
+    may_ask: bool = False
+    """Whether its decisions take long to think about, so that it may ask others to wait when it loses rounds."""
+    _asking: list[str] = field(default_factory=list)
+    """Who was seen to ask so, when we last looked."""
     _dead_staged: list[str] = field(default_factory=list)
     """Staged objects that nobody needs any more; removed with the next ones."""
 
@@ -161,19 +176,21 @@ class Ledger:
         DecisionUnknown if the store stopped answering while the decision may have been made.
         """
         attempted = _Attempted()
-        for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
-            try:
-                with self.lock() as hold:
-                    done, value = self._try(txn, rule, before_true, attempted, hold)
-            except OutcomeUnknown:
-                done, value = False, None
-            except StorageError as error:
-                if attempted.slot is not None:
-                    raise self._unknown(error.message) from error
-                raise
-            if done:
-                return value
-            self._stand_back(attempt)
+        with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
+            for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
+                try:
+                    with self.lock() as hold:
+                        done, value = self._try(txn, rule, before_true, attempted, hold)
+                except OutcomeUnknown:
+                    done, value = False, None
+                except StorageError as error:
+                    if attempted.slot is not None:
+                        raise self._unknown(error.message) from error
+                    raise
+                if done:
+                    return value
+                turn.lost(attempt + 1)
+                self._stand_back(attempt)
         reason = (
             f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster, or no answer."
         )
@@ -204,9 +221,11 @@ class Ledger:
         attempted: _Attempted,
         hold: Hold | None,
     ) -> tuple[bool, Any]:
-        entry = self.newest()
+        entry = self._let_others_go(self.newest(), attempted)
         state, voids = self._make_newest_true(entry)
-        outcome = rule(Round(self, self._minding_others(state), entry.number + 1))
+        outcome = self._asked(rule, Round(self, self._minding_others(state), entry.number + 1))
+        if outcome is None:
+            return False, None
         if isinstance(outcome, Already):
             return True, outcome.value
         attempted.settle(entry.number)
@@ -228,11 +247,31 @@ class Ledger:
             before_true(outcome.value)
         if not (_is_held(hold) and (self._make_true(mine) or not self.is_shared)):
             return False, None  # whoever has the lock now makes it true, or void if Hudi went on; the rule will see
+        self._came_true(entry, mine)
+        return True, outcome.value
+
+    def _asked(self, rule: Rule, now: Round) -> Decision | Already | None:
+        """What the rule says; None if it failed over what only a newer entry explains.
+
+        A round's timeline and files may be newer than its state: another process has decided meanwhile, and a file was
+        removed, or a time was given that the state does not know. Refusals stay true, so they count at once.
+        """
+        try:
+            return rule(now)
+        except (OutcomeUnknown, CommitRefused):
+            raise
+        except LakebraidError:
+            if self._numbers_after(now.number - 1):
+                return None
+            raise
+
+    def _came_true(self, before: Entry, mine: Entry) -> None:
         self.true = max(self.true, mine.number)
         if self.known is None or self.known.number < mine.number:
             self.known = mine
-        self._tidy(entry, mine)
-        return True, outcome.value
+        if self.is_shared and mine.time > before.time:
+            self._wait_out_skew(mine.time)
+        self._tidy(before, mine)
 
     def _beaten(self, mine: Entry) -> tuple[bool, None]:
         self._dead_staged += sorted({source for source, _ in mine.files})
@@ -349,8 +388,22 @@ class Ledger:
                 path=self.storage.url,
             )
 
+    def _let_others_go(self, entry: Entry, attempted: _Attempted) -> Entry:
+        """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""
+        until = self.clock.monotonic() + limits.TURN_WAIT_SECONDS_MAX
+        while self._asking and not (attempted.has_waited or self.may_ask or self.is_shared):
+            self.clock.sleep(0.005 + 0.02 * self.clock.random())
+            entry = self.newest()
+            attempted.has_waited = self.clock.monotonic() > until
+        attempted.has_waited = True
+        return entry
+
     def _numbers_after(self, number: int) -> list[int]:
         infos = self.storage.list(LEDGER, after=entry_name(number))
+        self._asking, stale = asking(infos)
+        if stale:
+            with contextlib.suppress(StorageError):
+                self.storage.delete(stale)
         return sorted(n for info in infos if (n := parse_entry_name(info.name)) is not None)
 
     def _numbers_below(self, number: int) -> Iterator[int]:
@@ -385,6 +438,16 @@ class Ledger:
             return _GENESIS
         before = self._read(entry.number - 1)
         return self._before(before) if entry.voids == before.number else before
+
+    def _wait_out_skew(self, time: str) -> None:
+        """Keeps Hudi's lock until every clock that is wrong by no more than Hudi allows has passed the time just given.
+
+        Hudi's writers take their times from their clocks alone: without this the next one could begin before us.
+        """
+        until_ms = parse_instant_time(time, self.config.zone) + self.config.clock_skew_ms
+        ahead_ms = until_ms - self.clock.now_ms()
+        if ahead_ms > 0:
+            self.clock.sleep(min(ahead_ms, limits.CLOCK_AHEAD_MS_MAX) / 1000)
 
     def _stand_back(self, attempt: int) -> None:
         """Lets others go first after some lost races; the first ones are simply tried again."""

@@ -27,7 +27,7 @@ from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.ledger import Round
 
 _RECORD_KEY = "_hoodie_record_key"
-_SERVICES = frozenset({"compaction", "logcompaction"})
+SERVICES = frozenset({"compaction", "logcompaction"})
 _Group = tuple[str, str]
 _Clash = Callable[[Storage, Iterable[StagedFile], str], bool]
 
@@ -51,14 +51,14 @@ class Looked:
 
         Compactions change no answer, and what is only deleted is still new.
         """
-        own = _by_group(files)
+        own = by_group(files)
         for instant in self.younger:
-            if _meets(now, instant, own, _opened_rows):
+            if meets(now, instant, own, _opened_rows):
                 raise _conflict(
                     now, start, f"the write {instant.request_time}, which began later, opened one of its rows", instant
                 )
         self.younger = ()
-        opened = _by_group(file for file in files if file.new_keys)
+        opened = by_group(file for file in files if file.new_keys)
         if not opened:
             return
         timeline = now.timeline()
@@ -74,20 +74,21 @@ class Looked:
 
 
 def _may_bring_the_same(now: Round, instant: Instant, opened: dict[_Group, list[StagedFile]]) -> bool:
-    if instant.kind in _SERVICES:
+    if instant.kind in SERVICES:
         return False
     # What replaces file groups has its rows in others, under the same keys.
-    return instant.action == "replacecommit" or _meets(now, instant, opened, _same_new_keys)
+    return instant.action == "replacecommit" or meets(now, instant, opened, _same_new_keys)
 
 
-def _by_group(files: Iterable[StagedFile]) -> dict[_Group, list[StagedFile]]:
+def by_group(files: Iterable[StagedFile]) -> dict[_Group, list[StagedFile]]:
+    """Our files, by partition and file id."""
     groups: dict[_Group, list[StagedFile]] = {}
     for file in files:
         groups.setdefault((file.partition, file.file_id), []).append(file)
     return groups
 
 
-def _meets(now: Round, instant: Instant, groups: dict[_Group, list[StagedFile]], do_clash: _Clash) -> bool:
+def meets(now: Round, instant: Instant, groups: dict[_Group, list[StagedFile]], do_clash: _Clash) -> bool:
     """Whether a file of a completed write clashes with our own of the same file group."""
     storage = now.ledger.storage
     metadata = load_commit(storage, now.ledger.config, instant, now.ledger.clock)
@@ -105,7 +106,7 @@ def _same_new_keys(storage: Storage, own: Iterable[StagedFile], other: str) -> b
         return True
     mine = [keys for file in own for keys in _keys(storage, file.path, only_skeletons=True)]
     try:
-        return _share(mine, list(_keys(storage, other, only_skeletons=False)))
+        return share(mine, list(_keys(storage, other, only_skeletons=False)))
     except SnapshotExpired:
         return True  # compacted and cleaned away meanwhile
 
@@ -116,10 +117,11 @@ def _opened_rows(storage: Storage, own: Iterable[StagedFile], other: str) -> boo
         theirs = [] if other.endswith(".parquet") else list(_keys(storage, other, only_skeletons=True))
     except SnapshotExpired:
         return False
-    return bool(theirs) and _share(theirs, [k for f in own for k in _keys(storage, f.path, only_skeletons=False)])
+    return bool(theirs) and share(theirs, [k for f in own for k in _keys(storage, f.path, only_skeletons=False)])
 
 
-def _share(some: list[pa.Array], others: list[pa.Array]) -> bool:
+def share(some: list[pa.Array], others: list[pa.Array]) -> bool:
+    """Whether a key is among both."""
     known = pa.chunked_array(some, pa.string()).combine_chunks()
     return bool(pc.any(pc.is_in(pa.chunked_array(others, pa.string()), value_set=known)).as_py())
 
@@ -130,10 +132,11 @@ def _keys(storage: Storage, name: str, *, only_skeletons: bool) -> Iterator[pa.A
         if block.type in (BlockType.AVRO, BlockType.PARQUET) and (
             not only_skeletons or states_skeletons(block.schema_text)
         ):
-            yield from _rows(block, name).column(_RECORD_KEY).chunks
+            yield from block_rows(block, name).column(_RECORD_KEY).chunks
 
 
-def _rows(block: LogBlock, name: str) -> pa.Table:
+def block_rows(block: LogBlock, name: str) -> pa.Table:
+    """The rows of a data block, at least their record keys."""
     where = f"the block at byte {block.offset:,} of {name}"
     if block.type is BlockType.AVRO:
         return parse_avro_block(block.content, block.schema_text or "", where)

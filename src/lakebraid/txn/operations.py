@@ -11,11 +11,13 @@ from lakebraid import limits
 from lakebraid.errors import CommitUnknown, InvalidArgument, RolledBack
 from lakebraid.format.commit import CommitMetadata, format_commit
 from lakebraid.format.names import State, TimelineFileName
-from lakebraid.format.times import next_instant_time
+from lakebraid.format.times import format_instant_time, next_instant_time, parse_instant_time
 from lakebraid.model.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
+from lakebraid.table.restores import find_restore
 from lakebraid.txn.entries import LedgerState, OpenWrite, without
 from lakebraid.txn.ledger import Already, Decision, DecisionUnknown, Ledger, Round
+from lakebraid.txn.unpublishing import check_no_restore, decide_after_restores
 
 
 def begin(
@@ -26,8 +28,10 @@ def begin(
     adds_base: bool = False,
     columns: tuple[str, ...] | None = None,
     beat: Callable[[str], None] | None = None,
+    seen: Callable[[Round, str], None] | None = None,
 ) -> str:
-    """The start of a new write. `beat` is called with it before anybody else can see it on the timeline.
+    """The start of a new write. `beat` is called with it before anybody else can see it on the timeline; `seen` in every
+    round with the start it would have, to note what is under way at that moment.
 
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
     """
@@ -38,14 +42,17 @@ def begin(
             return Already(mine)
         if adds_base and not (now.state.is_fresh and not any(w.adds_base for w in now.state.open.values())):
             raise InvalidArgument("Base files may only be added to a table without rows. Nothing was begun.")
+        check_no_restore(now)
         start = now.time()
+        if seen is not None:
+            seen(now, start)
         files = tuple(
             (b"", TimelineFileName(start, None, action, s).format()) for s in (State.REQUESTED, State.INFLIGHT)
         )
         state = now.timed(open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns)})
         return Decision("begin", state, files, start)
 
-    return str(ledger.decide(txn, rule, before_true=beat))
+    return str(decide_after_restores(ledger, txn, rule, before_true=beat))
 
 
 def publish(
@@ -130,6 +137,7 @@ def completed_at(now: Round, start: str) -> str:
     """When the write completed; RolledBack if it is neither open nor anywhere to be found."""
     found = find_completion(now, start)
     if found is None:
+        _check_not_restored(now, start)
         raise RolledBack(
             f"The write {start} of {now.ledger.storage.url} was rolled back before it could be published: its owner gave "
             "up, or another process found its heartbeat expired. Nothing of it is visible, now or later. Write again; "
@@ -137,6 +145,19 @@ def completed_at(now: Round, start: str) -> str:
             instant=start,
         )
     return found
+
+
+def _check_not_restored(now: Round, start: str) -> None:
+    ledger = now.ledger
+    restore = find_restore(ledger.storage, ledger.config, now.timeline(), start)
+    if restore is not None:
+        raise RolledBack(
+            f"The write {start} of {ledger.storage.url} was taken back by the restore {restore}, as was everything that "
+            "had not completed by the moment to which the table returned. Nothing of it is visible, now or later. Write "
+            "again, if it is still wanted.",
+            instant=start,
+            restore=restore,
+        )
 
 
 def decide_publishing(ledger: Ledger, txn: str, start: str, rule: Callable[[Round], Decision | Already]) -> str:
@@ -160,3 +181,16 @@ def remember_gone(state: LedgerState, start: str, time: str) -> dict[str, str]:
     """The starts that were rolled back lately, this one among them."""
     gone = {**state.gone, start: time}
     return dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :])
+
+
+def forgotten_before(now: Round) -> str:
+    """Late files of writes that were rolled back before this time are no longer reckoned with.
+
+    The clock of this machine alone may be ahead; the last time that was given away is one that others went along with.
+    """
+    zone = now.ledger.config.zone
+    last = min(now.state.last, format_instant_time(now.ledger.clock.now_ms(), zone))
+    try:
+        return format_instant_time(parse_instant_time(last, zone) - limits.GONE_MS, zone)
+    except InvalidArgument:
+        return ""  # nothing was ever decided

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of table services: decided once, claimed by one executor at a time, published by the last one to claim."""
+"""Plans of table services: decided once, claimed by one executor at a time, published by the last one to claim.
+
+A removable plan is claimed once in its life: if that attempt fails, or nobody comes for long, the whole plan is rolled
+back (rollback.py), so that it blocks nobody. Other plans stay until somebody has executed them (RFC-79).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from lakebraid.format.names import State, TimelineFileName
 from lakebraid.txn.entries import PendingPlan, without
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round
 from lakebraid.txn.operations import completed_at, decide_publishing
+from lakebraid.txn.unpublishing import check_no_restore, decide_after_restores
 
 COMPLETED_AS: Final = {"compaction": "commit", "logcompaction": "deltacommit", "clustering": "replacecommit"}
 
@@ -30,6 +35,7 @@ def decide_plan(
         mine = next((start for start, plan in now.state.plans.items() if plan.planner == txn), None)
         if mine is not None:
             return Already(mine)
+        check_no_restore(now)
         start = now.time()
         plan = build(now, start)
         if plan is None:
@@ -39,30 +45,50 @@ def decide_plan(
         state = now.timed(plans={**now.state.plans, start: pending})
         return Decision("plan", state, ((plan, name),), start)
 
-    found = ledger.decide(txn, rule)
+    found = decide_after_restores(ledger, txn, rule)
     return None if found is None else str(found)
 
 
-def claim(ledger: Ledger, txn: str, start: str, *, seen: int | None) -> int:
+def claim(
+    ledger: Ledger, txn: str, start: str, *, seen: int | None, is_taken: Callable[[Round], bool] | None = None
+) -> int:
     """The epoch of this executor's claim on a plan. ClaimLost if the claim is no longer the one that was judged.
 
-    The epoch is the number of the entry, so a later claim always has a greater one.
+    The epoch is the number of the entry, so a later claim always has a greater one. `is_taken` says in the round whether
+    somebody has the plan by now whose claim is not in the ledger.
     """
 
     def rule(now: Round) -> Decision | Already:
         plan = now.state.plans.get(start) or _foreign_plan(now, start)
         if plan is None:
-            raise ClaimLost(f"The plan {start} is done or was taken back. Nothing of this attempt is visible.")
+            raise ClaimLost(
+                f"The plan {start} is done or was taken back. Nothing of this attempt is visible.", instant=start
+            )
         if plan.claimant == txn:
             return Already(plan.epoch)
-        if plan.epoch != (seen or 0):
-            raise ClaimLost(f"The plan {start} was claimed by another executor meanwhile. Let it work, or wait.")
+        check_claimable(plan, start)
+        if plan.epoch != (seen or 0) or (is_taken is not None and is_taken(now)):
+            raise ClaimLost(
+                f"The plan {start} was claimed by another executor meanwhile. Nothing of this attempt is visible. Let "
+                "it work, or wait.",
+                instant=start,
+            )
         name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
-        claimed = replace(plan, epoch=now.number, claimant=txn)
+        claimed = replace(plan, epoch=now.number, claimant=txn, claimed_at=now.state.last)
         state = replace(now.state, plans={**now.state.plans, start: claimed})
         return Decision("claim", state, ((b"", name),), now.number)
 
     return int(ledger.decide(txn, rule))
+
+
+def check_claimable(plan: PendingPlan, start: str) -> None:
+    """ClaimLost if the plan had its one executor already: a removable one is never executed twice."""
+    if plan.is_removable and plan.epoch:
+        raise ClaimLost(
+            f"The plan {start} is removable and was begun by another executor. Nothing was changed. Let it work; if it "
+            "has failed, the plan is rolled back when it is old enough, and a new one can be made.",
+            instant=start,
+        )
 
 
 def release(ledger: Ledger, txn: str, start: str, epoch: int) -> None:
@@ -100,6 +126,8 @@ def publish_plan(ledger: Ledger, txn: str, start: str, epoch: int, metadata: Cal
 
 def _foreign_plan(now: Round, start: str) -> PendingPlan | None:
     """A plan of Apache Hudi, which decides on the timeline alone."""
+    if start in now.state.gone or any(u.victim == start and u.removes_plan for u in now.state.rollbacks.values()):
+        return None  # one of ours that is being taken back: its files are still there
     instant = now.timeline().write(start)
     if instant is None or instant.is_completed or instant.kind not in COMPLETED_AS:
         return None

@@ -7,6 +7,8 @@ published afterwards, and no name of it is ever used again. So a sleeper may do 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lakebraid import limits
 from lakebraid.format.names import MarkerName, State, TimelineFileName, parse_data_file
 from lakebraid.format.rollbacks import (
@@ -18,7 +20,7 @@ from lakebraid.format.rollbacks import (
     format_rollback_metadata,
     format_rollback_plan,
 )
-from lakebraid.txn.entries import Undoing, without
+from lakebraid.txn.entries import PendingPlan, Undoing, without
 from lakebraid.txn.foreign import dead_write, undo_files
 from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round
@@ -88,22 +90,51 @@ def take_back(ledger: Ledger, txn: str, victim: str, timeout_ms: int = limits.HE
         write = now.state.open.get(victim) or dead_write(now, victim, timeout_ms)
         if write is None:
             return Already(None)
-        start = now.time()
-        plan = RollbackPlan(InstantInfo(victim, write.action), _requests(load_markers(ledger.storage, victim)))
-        files = (
-            (
-                format_rollback_plan(plan, ledger.storage.url),
-                TimelineFileName(start, None, "rollback", State.REQUESTED),
-            ),
-            (b"", TimelineFileName(start, None, "rollback", State.INFLIGHT)),
-        )
-        state = now.timed(
-            open=without(now.state.open, victim),
-            rollbacks={**now.state.rollbacks, start: Undoing(victim, write.action, txn)},
-            gone=remember_gone(now.state, victim, start),
-        )
-        return Decision("roll back", state, tuple((data, name.format()) for data, name in files), start)
+        return _undo(now, Undoing(victim, write.action, txn))
 
+    return _decide_undoing(ledger, txn, rule)
+
+
+def take_back_plan(ledger: Ledger, txn: str, victim: str, may: Callable[[PendingPlan], bool]) -> str | None:
+    """Decides to roll a removable plan back as a whole: the rollback's start, also if it was decided before. None if
+    the plan is done, is not removable, or `may`, asked in every round anew, says no.
+
+    From here on nobody can claim or publish it. An executor beats before it claims, so whoever judges heartbeats in the
+    round sees every claim that counts.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        begun = next((r for r, u in now.state.rollbacks.items() if u.victim == victim), None)
+        if begun is not None:
+            return Already(begun)
+        plan = now.state.plans.get(victim)
+        if plan is None or not plan.is_removable or not may(plan):
+            return Already(None)
+        return _undo(now, Undoing(victim, plan.action, txn, removes_plan=True))
+
+    return _decide_undoing(ledger, txn, rule)
+
+
+def _undo(now: Round, undoing: Undoing) -> Decision:
+    victim, start = undoing.victim, now.time()
+    plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(load_markers(now.ledger.storage, victim)))
+    files = (
+        (
+            format_rollback_plan(plan, now.ledger.storage.url),
+            TimelineFileName(start, None, "rollback", State.REQUESTED),
+        ),
+        (b"", TimelineFileName(start, None, "rollback", State.INFLIGHT)),
+    )
+    state = now.timed(
+        open=without(now.state.open, victim),
+        plans=without(now.state.plans, victim),
+        rollbacks={**now.state.rollbacks, start: undoing},
+        gone=remember_gone(now.state, victim, start),
+    )
+    return Decision("roll back", state, tuple((data, name.format()) for data, name in files), start)
+
+
+def _decide_undoing(ledger: Ledger, txn: str, rule: Callable[[Round], Decision | Already]) -> str | None:
     # Hudi leaves a rollback alone while a heartbeat of its own start is fresh.
     living = (lambda start: beat(ledger.storage, start)) if ledger.is_shared else None
     found = ledger.decide(txn, rule, before_true=living)

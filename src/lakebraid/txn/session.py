@@ -57,7 +57,7 @@ class Writing:
             check_writable(config, properties, self.storage.url)
         else:
             _, folders = self.storage.list_folder(".hoodie/.bucket_index")
-            completed = self._completions(config) if config.timezone == "LOCAL" else None
+            completed = self.completions(config) if config.timezone == "LOCAL" else None
             check_writable(
                 config, properties, self.storage.url, completed=completed, bucket_index_folders=_last_parts(folders)
             )
@@ -88,6 +88,15 @@ class Writing:
             known = self._schema = self._stated(ledger, file) or self._slow_schema(ledger)
         return known
 
+    def schema_since(self, ledger: Ledger, begun: TableSchema | None) -> TableSchema | None:
+        """The schema that was looked at before beginning, or the one of the beginning if it has changed in between.
+
+        What this process remembered may be what a restore took back; its columns would come back, or hide new ones.
+        """
+        known = ledger.known
+        is_same = known is None or begun is None or known.state.schema_file == begun.file
+        return begun if ledger.is_shared or is_same else self.schema(ledger)
+
     def schema_text(self, now: Round, begun: TableSchema | None, own: pa.Schema, *, merges: bool = False) -> str:
         """What a commit of this round must state, by RFC-82; SchemaConflict if another writer's change is in the way.
 
@@ -115,7 +124,7 @@ class Writing:
                 found[group.partition, bucket] = group.file_id
         return found
 
-    def _completions(self, config: TableConfig) -> dict[str, int]:
+    def completions(self, config: TableConfig) -> dict[str, int]:
         """Completion times and when their files were written: they tell the zone of a timeline that does not say it."""
         files, _ = self.storage.list_folder(config.timeline_folder)
         parsed = ((parse_timeline_file(file.name.rpartition("/")[2]), file.modified_ms) for file in files)

@@ -5,7 +5,7 @@ Hudi's lock, holds the ledger's state against the timeline: what Hudi took back,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -20,37 +20,39 @@ from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_config, load_timeline
-from lakebraid.txn.entries import LedgerState
+from lakebraid.txn.entries import LedgerState, PendingPlan
 
 _VISIBLE_KINDS: Final = frozenset({"begin", "plan", "publish"})
 """Decisions that add something to the table; taking back must stay possible whatever became of it."""
 
 
 def mind_others(storage: Storage, config: TableConfig, state: LedgerState) -> LedgerState:
-    """The ledger's state as the timeline has it now. StorageError while a restore is under way.
+    """The ledger's state as the timeline has it now. StorageError while a restore of Hudi's is under way.
 
     Times go on after everything on the timeline. A write of ours that Hudi rolled back, or is about to, is no longer
     open: nothing would stop its completion, and its files are gone (FORMAT, trap 5).
     """
     timeline = load_timeline(storage, config)
-    _check_no_restore(storage, timeline)
+    _check_no_restore(storage, timeline, state)
     pending = pending_writes(timeline)
     undone = _foreign_victims(storage, config, state, timeline)
+    attempts = _undone_attempts(storage, config, state, timeline)
     kept = {s: w for s, w in state.open.items() if _is_inflight(pending.get(s)) and s not in undone}
     last = max(state.last, greatest_time(timeline))
     lost = {s: last for s in state.open if s not in kept and not _is_completed(timeline, s)}
-    running = {i.request_time for i in timeline.pending if i.action == "rollback"}
+    running = {i.request_time for i in timeline.pending if i.action in ("rollback", "restore")}
     return replace(
         state,
         last=last,
         open=kept,
         # Hudi rolls a dead executor back by removing its inflight file; the plan stays, the claim does not.
         plans={
-            s: p if _is_inflight(pending[s]) and s not in undone else replace(p, epoch=0, claimant="")
+            s: p if _is_inflight(pending[s]) and s not in undone | attempts else _unclaimed(p, is_undone=s in undone)
             for s, p in state.plans.items()
             if s in pending
         },
         rollbacks={r: u for r, u in state.rollbacks.items() if r in running},
+        restores={r: u for r, u in state.restores.items() if r in running},
         gone=dict(sorted({**state.gone, **lost}.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :]),
     )
 
@@ -110,8 +112,35 @@ def _foreign_victims(storage: Storage, config: TableConfig, state: LedgerState, 
     return frozenset(found)
 
 
-def _check_no_restore(storage: Storage, timeline: Timeline) -> None:
-    restore = next((i for i in timeline.pending if i.action == "restore"), None)
+def _undone_attempts(storage: Storage, config: TableConfig, state: LedgerState, timeline: Timeline) -> frozenset[str]:
+    """Starts of plans whose claim of ours Hudi has rolled back. It then puts an inflight file of its own in the place of
+    ours, so the file proves nothing: a rollback that began after the claim does.
+    """
+    claimed = {s: p.claimed_at for s, p in state.plans.items() if p.claimant}
+    since = min(claimed.values(), default=None)
+    if since is None:
+        return frozenset()
+    victims = _victims_since(storage, config, timeline, since)
+    return frozenset(victim for victim, rollback in victims if rollback > claimed.get(victim, "9"))
+
+
+def rolled_back_since(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> set[str]:
+    """Starts whose rollback began after a time, and is done or under way."""
+    return {victim for victim, _ in _victims_since(storage, config, timeline, time)}
+
+
+def _victims_since(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> Iterator[tuple[str, str]]:
+    """Victims of rollbacks that began after a time, each with the rollback's start."""
+    for instant in timeline:
+        if instant.action == "rollback" and instant.request_time > time:
+            plan = load_rollback_plan(storage, config, instant.request_time)
+            if plan is not None and plan.instant is not None:
+                yield plan.instant.request_time, instant.request_time
+
+
+def _check_no_restore(storage: Storage, timeline: Timeline, state: LedgerState) -> None:
+    pending = (i for i in timeline.pending if i.action == "restore" and i.request_time not in state.restores)
+    restore = next(pending, None)
     if restore is not None:
         raise StorageError(
             f"Apache Hudi is restoring {storage.url} to a savepoint ({restore.request_time}). Nothing was decided. Wait "
@@ -119,6 +148,14 @@ def _check_no_restore(storage: Storage, timeline: Timeline) -> None:
             path=storage.url,
             instant=restore.request_time,
         )
+
+
+def _unclaimed(plan: PendingPlan, *, is_undone: bool) -> PendingPlan:
+    """The plan for its next executor. A removable one that Hudi rolls back, or has, is nobody's to execute again: it
+    keeps an epoch, which was never anybody's claim.
+    """
+    was_tried = plan.is_removable and (plan.epoch > 0 or is_undone)
+    return replace(plan, epoch=1 if was_tried else 0, claimant="")
 
 
 def _is_inflight(instant: Instant | None) -> bool:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""4. Hudi takes every file older than the first write of the timeline for committed: none of an unpublished write is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lakebraid.format.names import parse_data_file
+from simulator.oracle import TIMELINE, WRITES, Oracle, describe
+from simulator.violation import Violation
+
+_WRITE = re.compile(r"(\d{17})[^.]*\.([a-z]+)(?:\.[a-z]+)?")
+_ACTIONS = WRITES | {"compaction", "logcompaction", "clustering"}
+
+
+class NothingLooksCommitted:
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+        self.scene: Any = None
+
+    def withdrawn(self, start: str, completion: str | None, action: str, _state: str | None) -> None:
+        if completion is not None and action in WRITES:
+            self._check_starts()
+            first = self._first_active()
+            for name in self.scene.world.disk.names:
+                if not name.startswith(".hoodie"):
+                    self._check(name, first)
+
+    def _check_starts(self) -> None:
+        """A completed write older than every open or lately rolled-back one stays: late files of theirs may still come."""
+        oracle, now = self._oracle, self.scene.world.now
+        older = min((s for s in self._active() if s in oracle.published and s not in oracle.undone), default="9")
+        late = [s for s, ms in oracle.sentenced.items() if now - ms <= self.scene.setting.gone_ms]
+        for start in (*self.scene.open_starts(), *late, *oracle.undone):
+            if start < older and not self._is_foreign(start):
+                raise Violation(
+                    "4 nothing unpublished is visible",
+                    f"no completed write before {describe(start)} is left on the timeline: Hudi takes late files of it for "
+                    "committed",
+                )
+
+    def effect(self, what: str, name: str) -> None:
+        if what == "create" and self._oracle.archived:
+            self._check(name, self._first_active())
+
+    def _check(self, name: str, first: str) -> None:
+        parsed = parse_data_file(name.rpartition("/")[2])
+        if parsed is None or parsed.request_time >= first:
+            return
+        start, oracle = parsed.request_time, self._oracle
+        if (start in oracle.published and start not in oracle.undone) or self._is_foreign(start):
+            return
+        # Nobody reckons with files that come later than that after a rollback.
+        ended_ms = oracle.sentenced.get(start)
+        if ended_ms is not None and self.scene.world.now - ended_ms > self.scene.setting.gone_ms:
+            return
+        raise Violation(
+            "4 nothing unpublished is visible",
+            f"{name} of {describe(start)}, which is not published, is older than the timeline, which begins with "
+            f"{describe(first)}: Hudi takes it for committed",
+        )
+
+    def _is_foreign(self, start: str) -> bool:
+        """Whether it is a write of Apache Hudi: what Hudi rolls back by itself the ledger does not know."""
+        intent = self._oracle.intents.get(start)
+        return intent is not None and intent.outcome == "foreign"
+
+    def _first_active(self) -> str:
+        return min(self._active(), default="")
+
+    def _active(self) -> list[str]:
+        """Starts of writes on the timeline."""
+        starts = []
+        for info in self.scene.world.disk.folder(TIMELINE)[0]:
+            found = _WRITE.fullmatch(info.name[len(TIMELINE) :])
+            if found and found[2] in _ACTIONS:
+                starts.append(found[1])
+        return starts

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planted bugs of the ledger, of writers, readers and compactions, each with the invariants that may catch it."""
+
+from __future__ import annotations
+
+from simulator.faults import Rates
+from simulator.planting import Mutant
+from simulator.schedule import Cue
+
+_LEDGER = "lakebraid.txn.ledger"
+_OPERATIONS = "lakebraid.txn.operations"
+_ROLLBACK = "lakebraid.txn.rollback"
+_LOADING = "lakebraid.table.loading"
+_STORMY = Rates(
+    kill_after=0.004,
+    kill_late=0.004,
+    pause=0.015,
+    slow=0.015,
+    late=0.02,
+    lost=0.02,
+    vanished=0.01,
+    again=0.02,
+    split=0.05,
+)
+_PAUSES = Rates(pause=0.03, slow=0.03)
+_UNANSWERED = Rates(late=0.05, lost=0.03, vanished=0.02)
+_TRIM = {"entries_kept": 1, "staged_held": 0}
+_SMALL = {"whole": False, "executors": False, "refusals": 0.0, "switch": 0.6, "depth": 0, "call_ms": 5}
+
+OF_THE_LEDGER = (
+    Mutant(
+        "copy is read, then create", "H1", "simulator.storage", "SimStorage.copy",
+        'self._changing("copy", target, lambda: self._disk.copy(source, target))',
+        'data = self.read(source, 1 << 30); self._changing("copy", target, lambda: self._disk.copy_bytes(data, target))',
+        ("9", "6", "16"), {"rates": _PAUSES, "timeout_ms": 500},
+    ),
+    Mutant(
+        "an entry in a trimmed slot counts", "H2", _LEDGER, "Ledger._try",
+        "if self._numbers_after(mine.number) and self.newest().floor > mine.number:", "if False:",
+        ("11", "6", "9", "3", "16", "1"), {**_TRIM, "rates": _PAUSES},
+    ),
+    Mutant(
+        # An executor (1) is judged dead by another (2), whose claim is not sent for long; a writer (4) takes its slot and the
+        # next ones, and the slot is trimmed. A sweeper (3) that had listed the slot reads the dead claim put into it, and
+        # takes the file of the executor, who lives, for that of an outranked one.
+        "the newest entry is whatever was read first", "H3", _LEDGER, "Ledger.newest",
+        "found = self._read(newer[-1])", "found = self._read(newer[-1]); self.known = found; return found",
+        ("3",),
+        {
+            "keys": 1, "deletes": 0.0, "aborts": 0.0, "timeout_ms": 500, "call_ms": 1, "entries_kept": 1,
+            "actors": (("writer", 1), ("compactor", 1), ("compactor", 1), ("rescuer", 1), ("writer", 3)),
+        },
+        script=(
+            Cue("compactor1", "sleep", "", "pause", 300),
+            Cue("compactor1", "read", "compaction.requested", "pause", 650),
+            Cue("compactor1", "replace", ".heartbeat", "slow", 5000, nth=2),
+            Cue("compactor2", "sleep", "", "pause", 900),
+            Cue("compactor2", "create", "/staged/", "slow", 3000),
+            Cue("compactor2", "create", "/ledger/", "kill_after"),
+            Cue("rescuer3", "sleep", "", "pause", 1050),
+            Cue("rescuer3", "list", ".hoodie/.temp", "slow", 400),
+            Cue("rescuer3", "read", "/ledger/", "slow", 3500, nth=2),
+            Cue("writer4", "sleep", "", "pause", 1300),
+            Cue("writer4", "create", ".hoodie_partition_metadata", "slow", 700),
+        ),
+        first_seed=1,
+    ),
+    Mutant(
+        "staged objects belong to no slot", "H4", _LEDGER, "Ledger._staged_object",
+        "name = staged_name(number, self.clock.token())", "name = staged_name(0, self.clock.token())",
+        ("6", "9", "11", "3", "16", "1"), {**_TRIM, "rates": _PAUSES, "timeout_ms": 500},
+    ),
+    Mutant(
+        "a writer creates its own inflight", "H5", _OPERATIONS, "begin",
+        "return str(decide_after_restores(ledger, txn, rule, before_true=beat))",
+        "start = str(ledger.decide(txn, rule, before_true=beat))\n"
+        "    import contextlib\n"
+        "    with contextlib.suppress(Exception):\n"
+        '        ledger.storage.create(f".hoodie/timeline/{start}.deltacommit.inflight", b"")\n'
+        "    return start",
+        ("9", "16", "6"), {"rates": _PAUSES, "timeout_ms": 300},
+        (("for s in (State.REQUESTED, State.INFLIGHT)", "for s in (State.REQUESTED,)"),),
+    ),
+    Mutant(
+        # The first create of a staged object arrives when the write has been rolled back; a repeated copy then finds it.
+        "an unanswered staged object is written again under its name", "H7", _LEDGER, "Ledger._staged_object",
+        "for attempt in range(limits.STORE_RETRIES_MAX):\n        name = staged_name(number, self.clock.token())",
+        "name = staged_name(number, self.clock.token())\n    for attempt in range(limits.STORE_RETRIES_MAX):",
+        ("9",), {"keys": 1, "aborts": 1.0, "actors": (("writer", 1),)},
+        (("except (OutcomeUnknown, ObjectExists):", "except ObjectExists:\n            return name\n        except OutcomeUnknown:"),),
+        script=(
+            Cue("writer0", "create", "/staged/", "late", 3000),
+            Cue("writer0", "copy", ".requested", "again", 6000),
+        ),
+    ),
+    Mutant(
+        "a reader takes completions of its second listing", "H9", _LOADING, "_settled",
+        "for i in (*first.completed, *old)", "for i in (*both.completed, *old)",
+        ("13", "1", "2", "14"), {
+            **_SMALL, "rates": Rates(split=0.5),
+            "actors": (("writer", 3), ("writer", 3), ("mirror", 5), ("mirror", 5), ("reader", 3)),
+        },
+    ),
+    Mutant(
+        "files are listed before the timeline", "H6", _LOADING, "load_table",
+        "before = _timeline_files(storage, config)\n        files, partitions = _list_files(storage)",
+        "files, partitions = _list_files(storage)\n        before = _timeline_files(storage, config)",
+        ("1", "2", "13", "5", "14", "no crash"),
+        {**_SMALL, "actors": (("writer", 3), ("writer", 3), ("compactor", 2), ("reader", 5), ("reader", 5))},
+    ),
+    Mutant(
+        "a refusal is told before the write is rolled back", "H12", "simulator.writing", "Writer._give_up",
+        "is_gone = roll_back(self._ledger, self._txn, start)", "is_gone = True",
+        ("11",),
+        {
+            **_SMALL, "refusals": 0.5, "rates": Rates(late=0.08, vanished=0.02), "aborts": 0.0,
+            "actors": (("writer", 3), ("writer", 3), ("writer", 3)),
+        },
+    ),
+    Mutant(
+        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.api.transaction", "Transaction._withdraw",
+        "rollback = take_back(self._ledger, self._txn, self.instant)", "return None",
+        ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
+    ),
+    Mutant(
+        # An executor sleeps before it writes its base file, another one takes over and publishes; the late file is a twin
+        # that no commit names. Twins hold the same rows, but a reader that takes it may find it swept away.
+        "of two base files of one compaction any is taken", "H13", "lakebraid.table.view", "_named",
+        "named = [t for t in twins if t.name in paths]", "named = [t for t in twins if t.name not in paths]",
+        ("3",),
+        {
+            "keys": 1, "deletes": 0.0, "aborts": 0.0, "timeout_ms": 500, "call_ms": 1,
+            "actors": (("writer", 1), ("compactor", 1), ("compactor", 2), ("reader", 1), ("rescuer", 3)),
+        },
+        script=(
+            Cue("compactor1", "sleep", "", "pause", 300),
+            Cue("compactor1", "create", "p0/00000000", "pause", 1500, nth=2),
+            Cue("compactor2", "sleep", "", "pause", 1200),
+            Cue("reader3", "sleep", "", "pause", 2600),
+            Cue("reader3", "read", ".parquet", "slow", 6000),
+            Cue("rescuer4", "sleep", "", "pause", 3000),
+        ),
+        first_seed=3,
+    ),
+    Mutant(
+        "times come from the clock alone", "6", _LEDGER, "Round.time",
+        "max(clock, next_instant_time(self.state.last))", "clock",
+        ("6",), {"skew_ms": 400},
+    ),
+    Mutant(
+        "the newest entry is not made true before the next", "true before next", _LEDGER, "Ledger._make_newest_true",
+        "self._make_true(entry)", "pass",
+        ("6", "9", "11", "16", "3", "1", "no crash"), {"rates": _PAUSES},
+    ),
+    Mutant(
+        "staged objects are deleted before they are copied", "one chain", _LEDGER, "Ledger._try",
+        "if before_true is not None:", "self._tidy(entry, mine)\n    if before_true is not None:",
+        ("11", "6", "16", "9", "3", "no crash"), {},
+    ),
+    Mutant(
+        "staged objects are deleted after an unanswered decision", "delete nothing", _LEDGER, "Ledger._try",
+        "except ObjectExists:",
+        "except OutcomeUnknown:\n        self.storage.delete([s for s, _ in mine.files]); raise\n    except ObjectExists:",
+        ("11", "6", "16", "9", "3", "no crash"), {"rates": _UNANSWERED},
+    ),
+    Mutant(
+        "a rolled-back write can be published", "9", _OPERATIONS, "publish",
+        "if start not in now.state.open:", "if find_completion(now, start) is not None:",
+        ("9", "3"), {"rates": _PAUSES, "timeout_ms": 500},
+        (("action = now.state.open[start].action", 'action = "deltacommit"'),),
+    ),
+    Mutant(
+        "a published write can be rolled back", "9", _ROLLBACK, "take_back",
+        "write = now.state.open.get(victim) or dead_write(now, victim, timeout_ms)",
+        'from lakebraid.txn.entries import OpenWrite; write = OpenWrite("", "deltacommit")',
+        ("9", "3", "11"), {"rates": _PAUSES, "timeout_ms": 500},
+    ),
+    Mutant(
+        "a rollback leaves staged objects", "no resurrection", _ROLLBACK, "finish_rollback",
+        "ledger.sweep_staged(entry.number)", "pass",
+        ("9", "16"), {"rates": Rates(kill_late=0.01, late=0.05, again=0.08), "timeout_ms": 500, "staged_held": 64},
+    ),
+    Mutant(
+        "a rollback leaves data files", "15", _ROLLBACK, "finish_rollback",
+        "storage.delete([marked_file(marker) for marker in markers])", "pass",
+        ("15",), {"aborts": 0.5},
+    ),
+    Mutant(
+        "a rollback is called done before its files are gone", "16", _ROLLBACK, "finish_rollback",
+        "pending = [TimelineFileName(undoing.victim, None, undoing.action, s) for s in (State.INFLIGHT, State.REQUESTED)]",
+        "pending = []",
+        ("16",), {"aborts": 0.5},
+    ),
+    Mutant(
+        "heartbeats are judged by the judge's clock", "8", "lakebraid.txn.heartbeat", "storage_now_ms",
+        "return storage.info(name).modified_ms", "return clock.now_ms()",
+        ("8",), {"skew_ms": 5000, "timeout_ms": 1000, "call_ms": 20},
+    ),
+    Mutant(
+        "heartbeats are not looked at", "8", "lakebraid.txn.heartbeat", "is_expired",
+        "return now_ms - last_ms >= timeout_ms", "return True",
+        ("8",), {},
+    ),
+    Mutant(
+        "an executor that lost its claim publishes", "claim", "lakebraid.txn.plans", "publish_plan",
+        "if plan.epoch != epoch:", "if False:",
+        ("3", "5", "1", "15", "no crash"), {
+            **_SMALL, "rates": _PAUSES, "timeout_ms": 300, "call_ms": 20,
+            "actors": (("writer", 2), ("compactor", 4), ("compactor", 4), ("compactor", 4)),
+        },
+    ),
+    Mutant(
+        "published is said before it is so", "11", _LEDGER, "Ledger._try",
+        "except ObjectExists:", "except (OutcomeUnknown, ObjectExists):\n        return True, outcome.value\n    except ObjectNotFound:",
+        ("11", "16", "no crash"), {"rates": _UNANSWERED, "switch": 0.6, "depth": 0},
+    ),
+    Mutant(
+        "an unknown end is called a refusal", "11", _OPERATIONS, "unknown",
+        "return CommitUnknown(", "return RolledBack(",
+        ("11",), {"rates": Rates(late=0.1, lost=0.1, vanished=0.05, refused=0.1)},
+    ),
+    Mutant(
+        "a commit names files that were never written", "3", "simulator.writing", "commit_of",
+        "for file in files:", 'for file in [*files, *([Written("p0", "f", "missing", 0, 0)] if files else [])]:',
+        ("3",), {},
+    ),
+    Mutant(
+        "a reader sees unfinished writes", "4", "lakebraid.model.timeline", "Timeline.completion_of",
+        "if not instant.is_completed:\n        return None", "if not instant.is_completed:\n        return self._within(request_time)",
+        ("4", "1", "2", "5", "13", "14", "no crash"), {},
+    ),
+    Mutant(
+        "a compaction forgets deletes", "5", "simulator.tasks", "run_merge",
+        "carried = [v for", "carried = [v for v in () for",
+        ("5", "1", "2", "13", "14"), {"deletes": 0.5, "keys": 1, "by_event": True},
+    ),
+    Mutant(
+        "a plan includes what completes after it began", "5", "lakebraid.model.slicing", "build_group",
+        "at = bisect_right(barriers, log.completion_time)", "at = bisect_right(barriers, log.request_time)",
+        ("5", "1", "2", "13", "14"), {"keys": 1},
+    ),
+    Mutant(
+        "as of looks at starts", "14", "lakebraid.model.timeline", "Timeline.completion_of",
+        "return self._within(instant.completion_time or request_time)",
+        "return self._within(request_time) and (instant.completion_time or request_time)",
+        ("14", "4", "13", "1", "2", "no crash"), {},
+    ),
+    Mutant(
+        "sweeping takes the files of a living executor", "sweep", "lakebraid.txn.rescue", "_is_orphan",
+        "return _epoch(file) < state.plans[start].epoch", "return _epoch(file) <= state.plans[start].epoch",
+        ("3", "5"), {
+            **_SMALL, "call_ms": 20, "timeout_ms": 300,
+            "actors": (("writer", 3), ("compactor", 4), ("compactor", 4), ("rescuer", 9), ("rescuer", 9)),
+        },
+    ),
+)  # fmt: skip

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writers: they call the product's own control plane, and write the simulator's tiny files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from lakebraid.errors import CommitRefused, CommitUnknown, SchemaConflict, StorageError
+from lakebraid.format.commit import CommitMetadata, WriteStat
+from lakebraid.storage.protocol import Storage
+from lakebraid.txn.file_lock import FileLock
+from lakebraid.txn.heartbeat import beat
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.markers import forget
+from lakebraid.txn.operations import begin, publish, status
+from lakebraid.txn.rollback import roll_back
+from simulator import product
+from simulator.oracle import Change
+from simulator.tables import SCHEMA
+from simulator.tasks import Written, by_group, write_log
+from simulator.world import Process
+
+if TYPE_CHECKING:
+    from simulator.scene import Scene
+
+
+def new_ledger(scene: Scene, process: Process) -> Ledger:
+    storage, clock, config = process.storage, process.clock, scene.table.config
+    if scene.setting.shared:
+        return Ledger(storage, clock, config, lock=FileLock(storage, clock), is_shared=True)
+    return Ledger(storage, clock, config)
+
+
+def found(scene: Scene, process: Process) -> None:
+    """Creating a table publishes an empty commit, so that no later write is the first."""
+    ledger = new_ledger(scene, process)
+    start = begin(ledger, "founding")
+    publish(ledger, "founding", start, lambda _: CommitMetadata(extra={"schema": SCHEMA}, operation="UPSERT"))
+
+
+def write(scene: Scene, process: Process, rounds: int) -> None:
+    ledger, writing = new_ledger(scene, process), product.new_writing(scene, process)
+    for number in range(rounds):
+        if process.rng.random() < 0.3:
+            ledger, writing = new_ledger(scene, process), product.new_writing(scene, process)
+        process.clock.sleep(process.rng.random() * 0.2)
+        txn = f"{process.name}-{number}"
+        if scene.setting.whole:
+            changes = drawn_changes(scene, process.rng, txn)
+            files = Writer(scene, process, ledger, txn)
+            product.Session(scene, process, writing, txn).run(changes, files.write_files)
+        else:
+            Writer(scene, process, ledger, txn).run()
+
+
+class Writer:
+    """One write, from its beginning to whatever it is told."""
+
+    def __init__(self, scene: Scene, process: Process, ledger: Ledger, txn: str) -> None:
+        self._scene, self._process, self._ledger, self._txn = scene, process, ledger, txn
+        self._is_over = False
+
+    def run(self) -> None:
+        storage = self._process.storage
+        changes = drawn_changes(self._scene, self._process.rng, self._txn)
+        try:
+            start = begin(self._ledger, self._txn, beat=lambda s: _beat_once(storage, s))
+        except StorageError:
+            self._scene.mark("begin failed")
+            return
+        intent = self._scene.oracle.intend(start, self._process.name, changes)
+        self._scene.world.spawn(self._process, f"{self._txn}.beat", lambda: self._beat(start))
+        try:
+            files = self.write_files(start, changes)
+            if files is None or self._happens(self._scene.setting.aborts):
+                intent.outcome = "aborting"
+                self._abort(start)
+            else:
+                self._publish(start, files)
+        finally:
+            self._is_over = True
+
+    def _beat(self, start: str) -> None:
+        while not self._is_over:
+            self._process.clock.sleep(self._scene.setting.timeout_ms / 5000)
+            if not self._is_over:
+                beat(self._process.storage, start)
+
+    def write_files(self, start: str, changes: tuple[Change, ...]) -> list[Written] | None:
+        setting = self._scene.setting
+        work = [
+            partial(write_log, start=start, group=group, changes=part)
+            for group, part in by_group(changes, setting.partitions, setting.buckets)
+        ]
+        if setting.executors:
+            return run_tasks(self._scene, self._process, self._txn, work)
+        try:
+            return [task(self._process.storage) for task in work]
+        except StorageError:
+            self._scene.mark("task failed")
+            return None
+
+    def _publish(self, start: str, files: list[Written]) -> None:
+        metadata = commit_of(files)
+        is_unknown = False
+        for _ in range(4):
+            self._scene.tell("resolved", start, "open")
+            try:
+                publish(self._ledger, self._txn, start, lambda _: self._checked(metadata))
+            except SchemaConflict:
+                if self._give_up(start):
+                    return
+                is_unknown = True
+            except CommitRefused:
+                self._scene.mark("refused")
+                self._scene.tell("resolved", start, "refused")
+                return
+            except CommitUnknown:
+                is_unknown = True
+                if self._ask(start) != "open":
+                    return
+            except StorageError:
+                self._scene.mark("publish failed")
+                if not is_unknown:
+                    # Whoever is not told that it is unknown may take it for not done.
+                    self._scene.tell("resolved", start, "not done")
+                self._process.clock.sleep(0.05)
+            else:
+                self._scene.tell("resolved", start, "published")
+                forget(self._process.storage, start)
+                return
+
+    def _give_up(self, start: str) -> bool:
+        """Rolls back before anybody is told: an unanswered publish of ours could still land (LEDGER, H12)."""
+        self._scene.mark("refused by a check")
+        self._scene.oracle.intents[start].outcome = "aborting"
+        try:
+            is_gone = roll_back(self._ledger, self._txn, start)
+        except StorageError:
+            return False
+        self._scene.tell(
+            "resolved", start, "refused" if is_gone or start not in self._scene.oracle.published else "published"
+        )
+        return True
+
+    def _happens(self, probability: float) -> bool:
+        return self._scene.world.is_storm and self._process.rng.random() < probability
+
+    def _checked(self, metadata: CommitMetadata) -> CommitMetadata:
+        """Stands in for the checks of a round: another writer may have changed the schema since the last one."""
+        if self._happens(self._scene.setting.refusals):
+            raise SchemaConflict("Another writer changed the schema first. Nothing was published.")
+        return metadata
+
+    def _ask(self, start: str) -> str:
+        self._process.clock.sleep(0.05)
+        try:
+            answer = status(self._ledger, start)
+        except StorageError:
+            return "open"
+        self._scene.mark(f"unknown became {answer}")
+        if answer != "open":
+            self._scene.tell("resolved", start, answer)
+        return answer
+
+    def _abort(self, start: str) -> None:
+        try:
+            if roll_back(self._ledger, self._txn, start):
+                self._scene.tell("resolved", start, "refused")
+        except StorageError:
+            self._scene.mark("abort failed")
+
+
+def _beat_once(storage: Storage, start: str) -> None:
+    beat(storage, start)
+
+
+def drawn_changes(scene: Scene, rng: Random, txn: str) -> tuple[Change, ...]:
+    setting = scene.setting
+    keys = sorted({f"k{rng.randrange(setting.keys)}" for _ in range(rng.randrange(1, 4))})
+    changes = []
+    for key in keys:
+        is_delete = rng.random() < setting.deletes
+        order = rng.randrange(1, setting.orders + 1)
+        if is_delete:
+            # By event time our deletes always have an ordering value; by commit time never.
+            changes.append(Change(key, order if setting.by_event else None, None))
+        else:
+            changes.append(Change(key, order, f"{txn}-{key}"))
+    return tuple(changes)
+
+
+def commit_of(files: list[Written]) -> CommitMetadata:
+    stats: dict[str, tuple[WriteStat, ...]] = {}
+    for file in files:
+        stats[file.partition] = (*stats.get(file.partition, ()), file.stat())
+    return CommitMetadata(write_stats=stats, extra={"schema": SCHEMA}, operation="UPSERT")
+
+
+def run_tasks(
+    scene: Scene, driver: Process, label: str, work: Sequence[Callable[[Storage], Written]]
+) -> list[Written] | None:
+    """Runs tasks in executors of their own: they go on when the driver dies, fail and are tried again, run twice."""
+    results: dict[int, Written] = {}
+    failures: dict[int, int] = {}
+
+    def launch(at: int, attempt: int) -> None:
+        executor = Process(scene.world, f"{label}.t{at}.{attempt}")
+
+        def body() -> None:
+            try:
+                results[at] = work[at](executor.storage)
+            except StorageError:
+                failures[at] = failures.get(at, 0) + 1
+
+        scene.world.spawn(executor, executor.name, body)
+        running.append((at, executor))
+
+    running: list[tuple[int, Process]] = []
+    for at in range(len(work)):
+        launch(at, 0)
+        if driver.rng.random() < 0.2:
+            launch(at, 1)
+    attempts = 1
+    for _ in range(60):
+        if len(results) == len(work):
+            return [results[at] for at in sorted(results)]
+        driver.clock.sleep(0.02)
+        alive = {at for at, executor in running if not executor.is_dead and not all(t.dead for t in executor.threads)}
+        idle = [at for at in range(len(work)) if at not in results and at not in alive]
+        if idle and attempts < 4:
+            attempts += 1
+            for at in idle:
+                launch(at, attempts)
+    scene.mark("tasks given up")
+    return None

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes that depend on the rows that are there: update, delete and merge, computed on Spark.
+
+Each begins, then reads, then writes; its commit is refused if another writer has changed a row of it meanwhile, and the
+whole is done again by itself. So the outcome is as if it had run alone between two commits of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from lakebraid.api.planning import Where
+from lakebraid.errors import InvalidArgument
+from lakebraid.model.config import MergeMode, TableConfig
+from lakebraid.model.predicate import parse_where
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakebraid.api.snapshot import Snapshot
+    from lakebraid.api.transaction import Transaction
+
+Values = Mapping[str, Any]
+"""New values by column: Spark columns, SQL text, or plain values that are no text."""
+
+
+def update_rows(
+    transaction: Transaction, snapshot: Snapshot, config: TableConfig, values: Values, where: Where | None, spark: Any
+) -> None:
+    """Writes the matching rows with new values; those of columns that are not named stay."""
+    names = snapshot.schema.names
+    _check_assigned(values, names, config)
+    matching = _matching(snapshot, where, spark)
+    transaction.write(matching.select(*(_value(values[n]).alias(n) if n in values else matching[n] for n in names)))
+
+
+def delete_rows(
+    transaction: Transaction, snapshot: Snapshot, config: TableConfig, where: Where, spark: SparkSession | None
+) -> None:
+    """Deletes the matching rows as they are."""
+    transaction.write(_matching(snapshot, where, spark).select(*_identity(config)))
+
+
+def merge_rows(
+    transaction: Transaction,
+    snapshot: Snapshot,
+    config: TableConfig,
+    source: DataFrame,
+    *,
+    on: str | Sequence[str] | None,
+    matched_update: Literal["all"] | Values | None,
+    matched_delete: str | None,
+    not_matched_insert: Literal["all"] | Values | None,
+) -> None:
+    """Joins a source with the table: rows that meet are updated or deleted, those that do not are inserted."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; only who merges pays for it
+
+    names = snapshot.schema.names
+    if isinstance(matched_update, Mapping):
+        _check_assigned(matched_update, names, config)
+    target = snapshot.to_spark(spark=source.sparkSession).withColumn(_THERE, F.lit(True)).alias("t")
+    joined = source.alias("s").join(target, _condition(on, config, source), "left").cache()
+    try:
+        met = joined.where(F.col(f"t.{_THERE}"))
+        _check_single(met, config)
+        gone = met.where(f"({matched_delete})") if matched_delete is not None else None
+        kept = met if matched_delete is None else met.where(f"NOT coalesce({matched_delete}, false)")
+        written = []
+        if matched_update is not None:
+            written.append(kept.select(*_updated(matched_update, names, source.columns)))
+        if not_matched_insert is not None:
+            new = joined.where(F.col(f"t.{_THERE}").isNull())
+            written.append(new.select(*_inserted(not_matched_insert, snapshot, source.columns)))
+        if gone is not None:
+            transaction.write_deletes(gone.select(*(F.col(f"t.{n}").alias(n) for n in _identity(config))))
+        if written:
+            transaction.write(reduce(lambda a, b: a.unionByName(b), written))
+    finally:
+        joined.unpersist()
+
+
+_THERE: Final = "_lakebraid_is_there"
+
+
+def _matching(snapshot: Snapshot, where: Where | None, spark: Any) -> DataFrame:
+    """The rows that match; what our own reader can filter by, it prunes by."""
+    if not isinstance(where, str):
+        return snapshot.to_spark(where=where, spark=spark)
+    try:
+        parse_where(where)
+    except InvalidArgument:
+        return snapshot.to_spark(spark=spark).where(where)
+    return snapshot.to_spark(where=where, spark=spark)
+
+
+def _value(given: Any) -> Column:
+    from pyspark.sql import Column  # noqa: PLC0415
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    if isinstance(given, Column):
+        return given
+    return F.expr(given) if isinstance(given, str) else F.lit(given)
+
+
+def _identity(config: TableConfig) -> list[str]:
+    ordering = config.ordering_fields if config.merge_mode is MergeMode.EVENT_TIME else ()
+    return list(dict.fromkeys((*config.record_keys, *config.partition_fields, *ordering)))
+
+
+def _condition(on: str | Sequence[str] | None, config: TableConfig, source: DataFrame) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    if isinstance(on, str) and on not in source.columns:
+        return F.expr(on)
+    names = [on] if isinstance(on, str) else list(on or (*config.record_keys, *config.partition_fields))
+    missing = [name for name in names if name not in source.columns]
+    if missing:
+        raise InvalidArgument(
+            f"The source has no column {missing[0]!r} to be joined by. Nothing was changed. Its columns: "
+            f"{', '.join(source.columns)}. Name others in `on`, or give a condition such as 't.id = s.key'.",
+            column=missing[0],
+        )
+    return reduce(lambda a, b: a & b, (F.col(f"s.{n}") == F.col(f"t.{n}") for n in dict.fromkeys(names)))
+
+
+def _updated(values: Literal["all"] | Values, names: Sequence[str], given: Sequence[str]) -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    if isinstance(values, str):
+        return [F.col(f"s.{n}" if n in given else f"t.{n}").alias(n) for n in names]
+    return [_value(values[n]).alias(n) if n in values else F.col(f"t.{n}").alias(n) for n in names]
+
+
+def _inserted(values: Literal["all"] | Values, snapshot: Snapshot, given: Sequence[str]) -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415
+
+    chosen: dict[str, Column] = {}
+    for field in snapshot.schema:
+        null = F.lit(None).cast(from_arrow_type(field.type))
+        if isinstance(values, str):
+            chosen[field.name] = F.col(f"s.{field.name}") if field.name in given else null
+        else:
+            chosen[field.name] = _value(values[field.name]) if field.name in values else null
+    return [column.alias(name) for name, column in chosen.items()]
+
+
+def _check_assigned(values: Values, names: Sequence[str], config: TableConfig) -> None:
+    if not values:
+        raise InvalidArgument("No column is given a new value. Nothing was changed.")
+    for name in values:
+        if name not in names:
+            raise InvalidArgument(f"The table has no column {name!r}. Nothing was changed.", column=name)
+        if name in (*config.record_keys, *config.partition_fields):
+            raise InvalidArgument(
+                f"{name!r} is a key or partition column, so it cannot get a new value: that would be another row. Nothing was "
+                "changed. Delete the row and insert the new one.",
+                column=name,
+            )
+
+
+def _check_single(met: DataFrame, config: TableConfig) -> None:
+    """A row that meets two rows of the source would get whichever comes last."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    keys = [F.col(f"t.{n}").alias(n) for n in dict.fromkeys((*config.record_keys, *config.partition_fields))]
+    twice = met.groupBy(*keys).count().where("count > 1").limit(1).collect()
+    if twice:
+        shown = {name: value for name, value in twice[0].asDict().items() if name != "count"}
+        raise InvalidArgument(
+            f"The row {shown!r:.200} meets {twice[0]['count']} rows of the source, so it is not clear what it should become. "
+            "Nothing was changed. Make the source unique."
+        )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a write must be held against before its commit: file groups in optimistic tables, keys in conditional changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakebraid.errors import WriteConflict
+from lakebraid.model.conflicts import Begun
+from lakebraid.model.slicing import GroupId
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.txn.conflicts import EARLY, Rivals, allows_updates, begun, strategy_of
+from lakebraid.txn.ledger import Round
+from lakebraid.txn.touched_keys import TouchedKeys
+
+if TYPE_CHECKING:
+    from lakebraid.txn.entries import LedgerState
+    from lakebraid.txn.ledger import Ledger
+
+
+class Rivalry:
+    """Notes what is under way when a write begins, and asks at its end who was in the way."""
+
+    def __init__(self, properties: Mapping[str, str], writer: str, *, is_optimistic: bool, is_isolated: bool) -> None:
+        self._writer, self._is_optimistic, self._is_isolated = writer, is_optimistic, is_isolated
+        self._strategy, self._updates = strategy_of(properties), allows_updates(properties)
+        self._looks_early = properties.get(EARLY, "").strip().lower() == "true"
+        self._noted: dict[str, Begun | TouchedKeys] = {}
+        self._rivals: Rivals | None = None
+        self._touched: TouchedKeys | None = None
+
+    @property
+    def matters(self) -> bool:
+        """Whether there is anything to be noted at the beginning."""
+        return self._is_optimistic or self._is_isolated
+
+    def note(self, now: Round, start: str) -> None:
+        """To be asked inside of the decision that begins the write."""
+        if self._is_optimistic:
+            self._noted[start] = begun(now, start)
+        else:
+            self._noted[start] = TouchedKeys(start, now.timeline().first_active_write)
+
+    def settle(self, start: str) -> None:
+        """The write has begun: of the rounds it took, this one counts."""
+        noted = self._noted.get(start)
+        if isinstance(noted, Begun):
+            self._rivals = Rivals(noted, self._strategy, self._updates)
+        else:
+            self._touched = noted
+
+    def check(self, now: Round, files: Sequence[StagedFile]) -> None:
+        """WriteConflict if another writer was in the way."""
+        if self._rivals is not None:
+            self._rivals.check(now, _groups(files), self._writer)
+        if self._touched is not None:
+            self._touched.check(now, files)
+
+    def early_clash(self, ledger: Ledger, state: LedgerState, files: Sequence[StagedFile]) -> WriteConflict | None:
+        """What the check at the commit would find for certain, if the table wants that to be looked for early."""
+        if self._rivals is not None and self._looks_early:
+            try:
+                self._rivals.check_early(Round(ledger, state, 0), _groups(files), self._writer)
+            except WriteConflict as clash:
+                return clash
+        return None
+
+
+def _groups(files: Sequence[StagedFile]) -> frozenset[GroupId]:
+    return frozenset(GroupId(file.partition, file.file_id) for file in files)

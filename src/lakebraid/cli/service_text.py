@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a service did, in one line or a few, for a person."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+from lakebraid.services.archiving import Archival
+from lakebraid.services.compaction import Compacted
+from lakebraid.services.log_compaction import LogCompacted
+from lakebraid.services.savepoints import RestoreResult
+from lakebraid.services.status_text import counted
+from lakebraid.table.show import printable, text_bytes
+from lakebraid.txn.rescue import Rescue
+from lakebraid.txn.savepoints import Savepoint
+
+
+@singledispatch
+def told(result: Any) -> str:
+    """The result as text; plans and cleans say it themselves."""
+    return str(result)
+
+
+@told.register
+def _(done: Compacted) -> str:
+    what = f"{counted(done.groups, 'file group')}, {counted(done.rows, 'row')}, {text_bytes(done.bytes)}"
+    return f"compaction {done.instant}: {what}; completed {done.completion_time}"
+
+
+@told.register
+def _(done: LogCompacted) -> str:
+    what = f"{counted(done.logs, 'log file')} of {counted(done.groups, 'file group')}, {text_bytes(done.bytes)}"
+    return f"log compaction {done.instant}: {what}; completed {done.completion_time}"
+
+
+@told.register
+def _(done: Rescue) -> str:
+    parts = [
+        (f"took back {counted(len(done.rolled_back), 'dead write')}", done.rolled_back),
+        (f"took back {counted(len(done.plans), 'plan')}", done.plans),
+        (f"finished {counted(len(done.finished), 'rollback')} of others", done.finished),
+        (f"removed {counted(len(done.removed), 'stray file')}", done.removed),
+    ]
+    return f"rollback: {', '.join(text for text, found in parts if found) or 'nothing to take back'}"
+
+
+@told.register
+def _(done: Archival) -> str:
+    held = f"; held back: {done.held_back_by}" if done.held_back_by else ""
+    return f"archive: {counted(done.instants, 'instant')}{held}"
+
+
+@told.register
+def _(kept: Savepoint) -> str:
+    note = f"  {printable(kept.comment)}" if kept.comment else ""
+    return f"savepoint {kept.instant}: as of {kept.completion_time}, {counted(kept.files, 'file')}{note}"
+
+
+@told.register
+def _(done: RestoreResult) -> str:
+    what = f"{counted(len(done.undone), 'completed action')} and {counted(len(done.refused), 'open one')}"
+    if done.instant is None:
+        return f"restore to {done.until} would take back {what}"
+    return f"restore {done.instant}: back to {done.until}, took back {what}; {counted(done.files, 'file')} removed"

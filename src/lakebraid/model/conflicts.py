@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimistic concurrency: against which instants a write is held at its commit, and when it conflicts (RFC-71).
+
+Candidates are completed instants that this write could not have seen when it began, in one of two ways, and pending
+ones by a matrix of three kinds. A candidate that touches a file group of ours, or a bucket, is a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lakebraid.model.buckets import bucket_of_file_id
+from lakebraid.model.instant import Instant
+from lakebraid.model.slicing import GroupId
+from lakebraid.model.timeline import Timeline
+
+
+class Kind(StrEnum):
+    """What an instant does, as far as conflicts go; cleans, rollbacks and the like conflict with nobody."""
+
+    INGESTION = "ingestion"
+    CLUSTERING = "clustering"
+    COMPACTION = "compaction"
+
+
+class Chosen(StrEnum):
+    """Whether a pending instant is a candidate."""
+
+    NO = "no"
+    YES = "yes"
+    IF_UPDATES_ALLOWED = "yes if updates are allowed during clustering, else no"
+    UNLESS_UPDATES_ALLOWED = "no if updates are allowed during clustering, else yes"
+
+
+PENDING: Final[dict[Kind, dict[Kind, Chosen]]] = {
+    # this one \ pending      ingestion                     clustering                       compaction
+    Kind.INGESTION:  dict(zip(Kind, (Chosen.NO,                 Chosen.UNLESS_UPDATES_ALLOWED, Chosen.YES), strict=True)),
+    Kind.CLUSTERING: dict(zip(Kind, (Chosen.IF_UPDATES_ALLOWED, Chosen.NO,                     Chosen.NO), strict=True)),
+}  # fmt: skip
+"""The RFC's matrix. A compaction is never checked: whom it would meet is settled when it is planned."""
+
+
+class Strategy(StrEnum):
+    """How completed candidates are found; both find the same conflicts."""
+
+    BY_START = "start"
+    """Began later and completed; or was pending when this one began, and has completed."""
+    BY_COMPLETION = "completion"
+    """Completed after this one began."""
+
+
+STRATEGIES: Final = {
+    "SimpleConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_START,
+    "BucketIndexConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_START,
+    "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_COMPLETION,
+    "PreferWriterConflictResolutionStrategy": Strategy.BY_COMPLETION,
+    "IngestionPrimaryWriterBasedConflictResolutionStrategy": Strategy.BY_COMPLETION,
+}
+"""Hudi's and the RFC's class names, without their package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What an optimistic write remembers of its beginning."""
+
+    start: str
+    pending: frozenset[str]
+    """Starts of all that was under way then."""
+    active_from: str = ""
+    """Where the timeline began then: what has left it since is looked up in the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Whom a write met, where, and by which rule."""
+
+    other: Instant
+    groups: tuple[GroupId, ...]
+    rule: str
+
+
+def kind_of(instant: Instant) -> Kind | None:
+    """What kind of write an instant is; None for what conflicts with nobody."""
+    if instant.kind in ("compaction", "logcompaction"):
+        return Kind.COMPACTION
+    if instant.kind == "clustering":
+        return Kind.CLUSTERING
+    return Kind.INGESTION if instant.is_write else None
+
+
+def candidates(
+    timeline: Timeline, begun: Begun, current: Kind, strategy: Strategy, *, updates_allowed: bool
+) -> Iterator[tuple[Instant, str]]:
+    """The instants to be held against, each with the rule that names it; completed ones first, by completion."""
+    for instant in timeline.writes:
+        if instant.request_time != begun.start and (why := _completed_since(instant, begun, strategy)):
+            yield instant, why
+    for instant in timeline.pending:
+        kind = kind_of(instant)
+        if kind is None or instant.request_time == begun.start:
+            continue
+        if kind is Kind.COMPACTION and instant.request_time in begun.pending:
+            continue  # planned before this one began, which knew of it: its rows fall behind the plan by themselves
+        chosen = PENDING[current][kind]
+        allowed = Chosen.IF_UPDATES_ALLOWED if updates_allowed else Chosen.UNLESS_UPDATES_ALLOWED
+        if chosen in (Chosen.YES, allowed):
+            yield instant, f"a pending {kind} against {current}: {chosen}"
+
+
+def _completed_since(instant: Instant, begun: Begun, strategy: Strategy) -> str | None:
+    if strategy is Strategy.BY_COMPLETION:
+        return "it completed after this write began" if (instant.completion_time or "") > begun.start else None
+    if instant.request_time > begun.start:
+        return "it began after this write and has completed"
+    return (
+        "it was under way when this write began, and has completed" if instant.request_time in begun.pending else None
+    )
+
+
+def find_clash(
+    found: Iterable[tuple[Instant, str]],
+    own: Collection[GroupId],
+    footprint: Callable[[Instant], Collection[GroupId]],
+    *,
+    by_bucket: bool,
+) -> Clash | None:
+    """The first candidate that touches what is ours; `footprint` gives the groups that an instant touches."""
+    ours: dict[object, GroupId] = {_place(group, by_bucket=by_bucket): group for group in own}
+    for other, rule in found:
+        places = {_place(group, by_bucket=by_bucket) for group in footprint(other)}
+        met = tuple(group for place, group in ours.items() if place in places)
+        if met:
+            return Clash(other, tuple(sorted(met)), rule)
+    return None
+
+
+def _place(group: GroupId, *, by_bucket: bool) -> object:
+    """What two writers must not both touch. Hudi may give a bucket a second file id: then the bucket is the place."""
+    bucket = bucket_of_file_id(group.file_id) if by_bucket else None
+    return group if bucket is None else (group.partition, bucket)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Archiving: old instants move from the timeline into the history, and no answer changes.
+
+Which ones is a pure rule. Hudi takes every file that is older than the first write of the timeline for committed, so a
+completed write stays that is older than everything which may still have uncommitted files (LEDGER, H8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from lakebraid import limits
+from lakebraid.errors import InvalidArgument, ObjectNotFound
+from lakebraid.format.names import parse_timeline_file
+from lakebraid.model.instant import Instant
+from lakebraid.model.slicing import GroupId, outlives
+from lakebraid.model.timeline import Timeline
+from lakebraid.table.loading import load_commit, load_table
+from lakebraid.txn.archiving import Chosen, archivable, decide_archive, finish_archive, tend_history
+from lakebraid.txn.entries import LedgerState
+from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.operations import forgotten_before
+from lakebraid.txn.session import Writing
+
+_SCHEMAS_TRIED = 20
+"""Commits that are asked whether they state the table's schema; every one of ours does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How many completed writes stay on the timeline."""
+
+    writes_min: int = 20
+    """This many are left by an archiving (`hoodie.keep.min.commits`)."""
+    writes_max: int = 30
+    """Nothing is archived before there are more (`hoodie.keep.max.commits`)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.writes_min <= self.writes_max:
+            raise InvalidArgument(
+                f"At least {self.writes_min} and at most {self.writes_max} writes cannot be kept on a timeline. Nothing "
+                "was changed. Keep at least one, and let the second number not be the smaller."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Archival:
+    """What an archiving did, or, with `dry_run`, would do."""
+
+    instants: int
+    """Instants that left the timeline, those that others had begun to archive among them."""
+    until: str | None
+    """They began up to this time; None if there was nothing to decide."""
+    held_back_by: str = ""
+    """Why no more of them could leave; empty if nothing but the setting keeps them."""
+
+
+def archive(
+    writing: Writing, keep_min: int | None = None, keep_max: int | None = None, *, dry_run: bool = False
+) -> Archival:
+    """Moves old instants into the history, and first those that others decided to move and did not.
+
+    Any number of processes may do so at once, and any of them may die on the way.
+    """
+    config, properties = writing.settings()
+    ledger, keep = writing.ledger(config), keep_of(properties, keep_min, keep_max)
+    if dry_run:
+        return _planned(ledger, keep)
+    txn = ledger.clock.token()
+    ledger.may_ask = True
+    chosen = decide_archive(ledger, txn, lambda now: choose(now, keep))
+    moved = finish_archive(ledger, txn)
+    tend_history(ledger, txn)
+    writing.remember(ledger)
+    return Archival(moved, chosen.until, chosen.held_back_by)
+
+
+def plan_archive(
+    writing: Writing, keep_min: int | None = None, keep_max: int | None = None, *, dry_run: bool = False
+) -> Archival | None:
+    """Decides up to where instants are archived and moves none; None if there is nothing to do."""
+    config, properties = writing.settings()
+    ledger, keep = writing.ledger(config), keep_of(properties, keep_min, keep_max)
+    if dry_run:
+        planned = _planned(ledger, keep)
+    else:
+        chosen = decide_archive(ledger, ledger.clock.token(), lambda now: choose(now, keep))
+        writing.remember(ledger)
+        planned = Archival(len(chosen.instants), chosen.until, chosen.held_back_by)
+    return planned if planned.instants else None
+
+
+def _planned(ledger: Ledger, keep: Keep) -> Archival:
+    chosen = choose(Round(ledger, ledger.newest().state, 0), keep)
+    return Archival(len(chosen.instants), chosen.until, chosen.held_back_by)
+
+
+def keep_of(properties: Mapping[str, str], writes_min: int | None = None, writes_max: int | None = None) -> Keep:
+    """What was asked for, then what the table's properties say; a cleaner of Hudi needs the writes that it retains."""
+    found = Keep()
+    try:
+        least = int(properties.get("hoodie.keep.min.commits") or found.writes_min)
+        most = int(properties.get("hoodie.keep.max.commits") or found.writes_max)
+        retained = int(properties.get("hoodie.clean.commits.retained") or 0)
+    except ValueError as error:
+        raise InvalidArgument(
+            "hoodie.keep.min.commits, hoodie.keep.max.commits or hoodie.clean.commits.retained is no number. Nothing was "
+            "changed. Correct it in the table's properties, or give the numbers.",
+        ) from error
+    least = max(least, retained + 1) if writes_min is None else writes_min
+    return Keep(least, max(most, least) if writes_max is None else writes_max)
+
+
+def choose(now: Round, keep: Keep) -> Chosen:
+    """Which instants may leave the timeline, as it is in this round."""
+    chosen = choose_instants(now.timeline(), now.state, keep, forgotten_before(now))
+    chosen = _keeping_replacements(now, chosen)
+    return _keeping_schema(now, chosen)
+
+
+def choose_instants(timeline: Timeline, state: LedgerState, keep: Keep, since: str) -> Chosen:
+    """The oldest instants, up to the first that must stay. Writes that were rolled back before `since` are forgotten."""
+    writes = sorted(i for i in timeline.completed if i.is_write)
+    if len(writes) <= keep.writes_max:
+        return Chosen()
+    first, why = writes[-keep.writes_min].request_time, ""
+    for start, reason in _obstacles(timeline, state, since):
+        # The write before it stays, and with it everything behind that.
+        older = max((w.request_time for w in writes if w.request_time < start), default="")
+        if older < first:
+            first, why = older, reason
+    instants = [i for i in archivable(timeline, "9") if i.request_time < first]
+    return Chosen(tuple(instants[: limits.ARCHIVE_INSTANTS_MAX]), why)
+
+
+def _obstacles(timeline: Timeline, state: LedgerState, since: str) -> Iterator[tuple[str, str]]:
+    """Starts that must not become the oldest of the timeline, nor older than it; and why."""
+    yield from _undone(state, since)
+    for start in (*state.open, *state.plans, *state.rollbacks, *state.cleans):
+        yield start, f"{start} is not completed"
+    for instant in timeline.pending:
+        yield instant.request_time, f"the {instant.kind} {instant.request_time} is not completed"
+    for instant in timeline.completed:
+        if instant.action == "savepoint":
+            yield from _restorable(timeline, instant)
+
+
+def _restorable(timeline: Timeline, savepoint: Instant) -> Iterator[tuple[str, str]]:
+    """The savepoint, and what completed after its moment: a restore takes it back from the timeline, also what began before."""
+    moment = timeline.completion_of(savepoint.request_time) or savepoint.request_time
+    later = (write.request_time for write in timeline.writes if (write.completion_time or "") > moment)
+    for start in (savepoint.request_time, *later):
+        yield start, f"the savepoint {savepoint.request_time}"
+
+
+def _undone(state: LedgerState, since: str) -> Iterator[tuple[str, str]]:
+    """The same of what was taken back, whose files may still be there, or come."""
+    if state.restores:
+        yield "", "a restore is unfinished"
+    if len(state.gone) >= limits.GONE_STARTS_MAX and min(state.gone.values()) > since:
+        yield "", f"more than {limits.GONE_STARTS_MAX:,} writes were rolled back lately"
+    for start, time in state.gone.items():
+        if time > since:
+            yield start, f"the write {start} was rolled back at {time}, late files of it may still appear"
+    for undoing in state.rollbacks.values():
+        yield undoing.victim, f"the rollback of {undoing.victim} is unfinished"
+
+
+def _keeping_replacements(now: Round, chosen: Chosen) -> Chosen:
+    """Without what replaced file groups of which files still lie there: Hudi would show them again."""
+    replacing = [i for i in chosen.instants if i.action == "replacecommit"]
+    if not replacing:
+        return chosen
+    storage, config, clock = now.ledger.storage, now.ledger.config, now.ledger.clock
+    starts: dict[GroupId, list[str]] = {}
+    for file in load_table(storage, config, clock).files:
+        starts.setdefault(file.group, []).append(file.parsed.request_time)
+    for instant in replacing:
+        replaced = load_commit(storage, config, instant, clock).replaced
+        groups = (GroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids)
+        if any(not outlives(start, instant) for group in groups for start in starts.get(group, ())):
+            return _before(chosen, instant, f"files that {instant.request_time} replaced are not cleaned away yet")
+    return chosen
+
+
+def _keeping_schema(now: Round, chosen: Chosen) -> Chosen:
+    """With another commit that states the table's schema if the one that did so leaves; without it if there is none."""
+    if chosen.until is None:
+        return chosen
+    stating = parse_timeline_file(now.state.schema_file or "")
+    if stating is not None and stating.request_time > chosen.until:
+        return chosen
+    leaving = sorted((i for i in chosen.instants if i.is_write), reverse=True)
+    staying = [i for i in sorted(now.timeline().writes, reverse=True) if i.request_time > chosen.until]
+    own = next((i for i in leaving if stating is not None and i.request_time == stating.request_time), None)
+    text = None if own is None else _schema_of(now, own)
+    later = _stating(now, staying[:_SCHEMAS_TRIED], text)
+    if later is not None:
+        return chosen if own is None else replace(chosen, schema_file=later.file_name())
+    last = own or _stating(now, leaving, None)
+    return chosen if last is None else _before(chosen, last, f"no later write states the schema of {last.request_time}")
+
+
+def _stating(now: Round, writes: Iterable[Instant], text: str | None) -> Instant | None:
+    """The first that states that schema; any, if None."""
+    return next((i for i in writes if (schema := _schema_of(now, i)) and schema == (text or schema)), None)
+
+
+def _schema_of(now: Round, instant: Instant) -> str | None:
+    try:
+        return load_commit(now.ledger.storage, now.ledger.config, instant, now.ledger.clock).schema
+    except ObjectNotFound:
+        return None
+
+
+def _before(chosen: Chosen, instant: Instant, why: str) -> Chosen:
+    kept = tuple(i for i in chosen.instants if i.request_time < instant.request_time)
+    return replace(chosen, instants=kept, held_back_by=why)

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cleaning: files go that no retained version needs, and nothing that anybody still holds.
+
+What goes is decided in the ledger, against the timeline of that very moment, so no savepoint, plan, write or lease can
+slip in between. The deletes come afterwards; whoever finds a clean unfinished brings it to its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakebraid import limits
+from lakebraid.errors import CorruptFile, ObjectNotFound
+from lakebraid.format.names import BaseFileName, State, file_name
+from lakebraid.format.plans import parse_requested_replace
+from lakebraid.format.rollbacks import InstantInfo
+from lakebraid.format.services import CleanPlan, parse_clean_metadata, parse_savepoint_metadata
+from lakebraid.format.times import format_instant_time
+from lakebraid.model.instant import Instant, action_family
+from lakebraid.model.timeline import Timeline
+from lakebraid.model.writable import check_tended
+from lakebraid.services.retention import Choice, Committed, Hold, Past, Retention, choose_files
+from lakebraid.table.loading import Loaded, load_compaction_plan, load_config, load_table, load_timeline
+from lakebraid.table.replaced import load_replacements
+from lakebraid.table.show import text_bytes
+from lakebraid.tasks.placing import in_partition
+from lakebraid.txn.cleaning import Removal, decide_clean, finish_clean, load_clean_plan
+from lakebraid.txn.entries import LedgerState
+from lakebraid.txn.heartbeat import storage_now_ms
+from lakebraid.txn.leases import NEVER, expired_leases
+from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.plans import COMPLETED_AS
+from lakebraid.txn.savepoints import savepoints_on
+from lakebraid.txn.session import Writing
+from lakebraid.txn.shared import load_rollback_plan
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a clean removed, or, as a dry run, would remove."""
+
+    instants: tuple[str, ...] = ()
+    """The starts of the cleans that were decided; none if there was nothing to do, or as a dry run."""
+    files: tuple[str, ...] = ()
+    bytes: int = 0
+    readable_since: str | None = None
+    """Every version from this completion time on stays readable; None: all that there are."""
+    held_back: tuple[str, ...] = ()
+    """Who keeps back what the policy alone would remove, the oldest first."""
+    finished: tuple[str, ...] = ()
+    """Cleans that others had left unfinished."""
+    is_dry_run: bool = False
+
+    def __str__(self) -> str:
+        verb = "would remove" if self.is_dry_run else "removed"
+        lines = [f"clean: {verb} {len(self.files):,} files, {text_bytes(self.bytes)}"]
+        lines += [f"  held back by {hold}" for hold in self.held_back]
+        return "\n".join(lines)
+
+
+def open_ledger(writing: Writing) -> tuple[Ledger, Mapping[str, str]]:
+    """A ledger for services that need not know how rows are written, and the table's properties as they are now."""
+    config, properties = load_config(writing.storage)
+    completed = writing.completions(config) if config.timezone != "UTC" else None
+    check_tended(config, properties, writing.storage.url, completed=completed)
+    return writing.ledger(config), properties
+
+
+def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cleaned:
+    """Removes what the policy allows and nobody holds; first ends cleans that others left."""
+    if dry_run:
+        now = Round(ledger, ledger.newest().state, 0)
+        choice = _choose(now, retention, expired_leases(ledger, now.state))
+        return _cleaned((), [choice], is_dry_run=True)
+    txn = ledger.clock.token()
+    finished = finish_cleans(ledger, txn)
+    starts: list[str] = []
+    choices: list[Choice] = []
+    while len(starts) < limits.CLEANS_MAX:
+        start, choice = plan_clean(ledger, retention)
+        choices.append(choice)
+        if start is None:
+            break
+        starts.append(start)
+        finish_clean(ledger, txn, start)
+        if len(choice.files) < limits.CLEAN_FILES_MAX:
+            break
+    return _cleaned(tuple(starts), choices, finished=finished)
+
+
+def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice]:
+    """Decides a clean that anybody may execute: its start, or None if nothing may go; and what was chosen, or held."""
+    ledger.may_ask = True
+    chosen: list[Choice] = [Choice()]
+
+    def build(now: Round, _start: str) -> Removal:
+        expired = expired_leases(ledger, now.state)
+        choice = chosen[0] = _choose(now, retention, expired)
+        plan = _plan(choice, retention, now) if choice.files else None
+        return Removal(plan, choice.horizon, expired)
+
+    return decide_clean(ledger, ledger.clock.token(), build), chosen[0]
+
+
+def run_clean(ledger: Ledger, start: str) -> Cleaned | None:
+    """What the clean of that start removed: ends it now, or tells what it did before; None if there is none."""
+    finish_clean(ledger, ledger.clock.token(), start)
+    done = load_timeline(ledger.storage, ledger.config).completed
+    plan = load_clean_plan(ledger, start)
+    if plan is None or not any(i.action == "clean" and i.request_time == start for i in done):
+        return None
+    files = (in_partition(partition, name) for partition, names in plan.files.items() for name in names)
+    return Cleaned((start,), tuple(sorted(files)))
+
+
+def finish_cleans(ledger: Ledger, txn: str) -> tuple[str, ...]:
+    """Ends every clean that was decided and not reported done; whoever decided it may be at it as well."""
+    left = sorted(ledger.newest().state.cleans)
+    return tuple(start for start in left if finish_clean(ledger, txn, start) is not None)
+
+
+def _cleaned(starts: tuple[str, ...], choices: Sequence[Choice], **facts: object) -> Cleaned:
+    files = {file.name: file for choice in choices for file in choice.files}
+    return Cleaned(
+        instants=starts,
+        files=tuple(sorted(files)),
+        bytes=sum(file.size for file in files.values()),
+        readable_since=choices[0].since,
+        held_back=tuple(str(hold) for hold in choices[0].holds),
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def _plan(choice: Choice, retention: Retention, now: Round) -> CleanPlan:
+    files: dict[str, list[str]] = defaultdict(list)
+    for file in sorted(choice.files, key=lambda file: file.name):
+        files[file.group.partition].append(file_name(file.name))
+    writes = now.timeline().writes
+    first = next((i for i in writes if i.request_time == choice.earliest), None)
+    return CleanPlan(
+        retention.policy,
+        {partition: tuple(names) for partition, names in files.items()},
+        earliest_to_retain=InstantInfo(choice.earliest, first.action if first else "commit"),
+        last_completed=max((i.request_time for i in writes), default=""),
+    )
+
+
+def _choose(now: Round, retention: Retention, expired: Sequence[str]) -> Choice:
+    ledger = now.ledger
+    loaded = load_table(ledger.storage, ledger.config, ledger.clock)
+    timeline = loaded.timeline
+    if any(i.action == "restore" for i in timeline.pending) or now.state.restores:
+        return Choice(holds=(Hold("an unfinished restore", NEVER, is_lasting=True),))
+    return choose_files(
+        _past(ledger, loaded),
+        retention,
+        holds=[*_holds(now, timeline, expired)],
+        named={*_planned_inputs(ledger, timeline), *_savepointed(now, timeline)},
+        cutoff=_cutoff(ledger, retention),
+        earliest_before=_earliest_before(ledger, timeline),
+        files_max=limits.CLEAN_FILES_MAX,
+    )
+
+
+def _past(ledger: Ledger, loaded: Loaded) -> Past:
+    files = []
+    for file in loaded.files:
+        start = file.parsed.request_time
+        completion = loaded.timeline.completion_of(start)
+        if completion is not None:
+            is_base = isinstance(file.parsed, BaseFileName)
+            files.append(Committed(file.group, file.name, start, completion, is_base, file.size))
+    replacements = load_replacements(ledger.storage, ledger.config, ledger.clock, loaded.timeline)
+    return Past(tuple(files), loaded.timeline.writes, replacements)
+
+
+def _cutoff(ledger: Ledger, retention: Retention) -> str:
+    if retention.policy != "KEEP_LATEST_BY_HOURS":
+        return ""
+    # By the storage's time: with a clock that is wrong by a day everything would be old.
+    then_ms = storage_now_ms(ledger.storage, ledger.clock) - int(retention.amount * 3_600_000)
+    return format_instant_time(then_ms, ledger.config.zone)
+
+
+def _holds(now: Round, timeline: Timeline, expired: Sequence[str]) -> Iterator[Hold]:
+    """Everybody who still needs an older version."""
+    yield from _work_in_progress(now, timeline)
+    for token, lease in now.state.leases.items():
+        if token not in expired:
+            yield Hold(f"the lease of {lease.holder}", lease.time)
+    for name, position in now.state.consumers.items():
+        if position != NEVER:
+            yield Hold(f"the consumer {name!r}", position, is_lasting=True)
+    for instant in _savepoints(now, timeline):
+        commit = timeline.completion_of(instant.request_time) or instant.request_time
+        for time in {commit, instant.completion_time or commit}:
+            yield Hold(f"the savepoint {instant.request_time}", time)
+
+
+def _work_in_progress(now: Round, timeline: Timeline) -> Iterator[Hold]:
+    """Open writes may have read what was there since they began; a plan that cannot be read needs what it began with."""
+    pending = {i.request_time: i.kind for i in timeline.pending if action_family(i.action) == "write"}
+    known = {start: plan.action for start, plan in now.state.plans.items()}
+    opened = {start: write.action for start, write in now.state.open.items()}
+    for start, kind in (pending | opened | known).items():
+        if start in now.state.gone:
+            continue  # it reads nothing any more
+        is_plan = kind in COMPLETED_AS
+        yield Hold(f"the {'planned' if is_plan else 'open'} {kind} {start}", start, is_lasting=not is_plan)
+    yield from _foreign_rollbacks(now.ledger, now.state, timeline)
+
+
+def _foreign_rollbacks(ledger: Ledger, state: LedgerState, timeline: Timeline) -> Iterator[Hold]:
+    """Apache Hudi also takes back what was completed: the versions before that are about to be the newest again."""
+    for instant in timeline.pending:
+        if instant.action == "rollback" and instant.request_time not in state.rollbacks:
+            plan = load_rollback_plan(ledger.storage, ledger.config, instant.request_time)
+            victim = NEVER if plan is None or plan.instant is None else plan.instant.request_time
+            yield Hold(f"the unfinished rollback {instant.request_time}", victim, is_lasting=True)
+
+
+def _planned_inputs(ledger: Ledger, timeline: Timeline) -> Iterator[str]:
+    """What pending plans are about to read: without it they could never be executed (scenario F5)."""
+    for instant in timeline.pending:
+        if instant.kind in COMPLETED_AS:
+            with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn: the hold on its start keeps its files
+                yield from _inputs(ledger, instant)
+
+
+def _inputs(ledger: Ledger, instant: Instant) -> Iterator[str]:
+    if instant.kind == "clustering":
+        data, path = _read(ledger, instant, State.REQUESTED)
+        plan = parse_requested_replace(data, path).plan
+        for part in (part for group in (plan.groups if plan else ()) for part in group.slices):
+            yield from (
+                in_partition(part.partition_path, n) for n in (part.data_file_name, *part.delta_file_names) if n
+            )
+        return
+    for operation in load_compaction_plan(ledger.storage, ledger.config, instant).operations:
+        names = (operation.data_file_name, *operation.delta_file_names)
+        yield from (in_partition(operation.partition_path, n) for n in names if n)
+
+
+def _savepoints(now: Round, timeline: Timeline) -> list[Instant]:
+    """Those that are set, and those that Apache Hudi is about to set."""
+    coming = [i for i in timeline if i.action == "savepoint" and not i.is_completed]
+    return [*savepoints_on(timeline, now.state), *coming]
+
+
+def _savepointed(now: Round, timeline: Timeline) -> Iterator[str]:
+    for instant in savepoints_on(timeline, now.state):
+        data, path = _read(now.ledger, instant, State.COMPLETED)
+        for partition, names in parse_savepoint_metadata(data, path).files.items():
+            yield from (in_partition(partition, name) for name in names)
+
+
+def _earliest_before(ledger: Ledger, timeline: Timeline) -> str:
+    """What the last clean left to Hudi. It never goes back, for what is gone stays gone."""
+    done = [i for i in timeline.completed if i.action == "clean"]
+    if not done:
+        return ""
+    data, path = _read(ledger, done[-1], State.COMPLETED)
+    with contextlib.suppress(CorruptFile):
+        return parse_clean_metadata(data, path).earliest_commit_to_retain
+    return ""
+
+
+def _read(ledger: Ledger, instant: Instant, state: State) -> tuple[bytes, str]:
+    path = f"{ledger.config.timeline_folder}/{instant.file_name(state)}"
+    return ledger.storage.read(path, limits.TIMELINE_FILE_BYTES_MAX), path

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Savepoints, and the way back to one."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from lakebraid.errors import ObjectNotFound
+from lakebraid.format.rollbacks import parse_restore_metadata
+from lakebraid.limits import TIMELINE_FILE_BYTES_MAX
+from lakebraid.model.instant import Instant
+from lakebraid.table.loading import load_timeline
+from lakebraid.txn.ledger import Already, Ledger, Round
+from lakebraid.txn.restoring import Undo, decide_restore, plan_restore
+from lakebraid.txn.savepoints import (
+    Savepoint,
+    decide_savepoint,
+    decide_unpinning,
+    describe_savepoint,
+    remove_unpinned,
+    savepoints_on,
+)
+from lakebraid.txn.unpublishing import check_no_restore, finish_restore
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult:
+    """A table that went back, or, with `dry_run`, would go."""
+
+    instant: str | None
+    """The start of the restore; None if there was nothing to take back, or it was not to be done."""
+    completion_time: str | None
+    until: str
+    """The completion time to which the table returned."""
+    undone: tuple[str, ...] = ()
+    """Starts of published writes and services that are gone, the last completion first."""
+    refused: tuple[str, ...] = ()
+    """Starts of open writes and plans that nobody can publish any more."""
+    files: int = 0
+    """Data files that were removed, as far as the one who finished the restore has seen."""
+
+
+def set_savepoint(ledger: Ledger, instant: str | None = None, *, comment: str = "", user: str = "") -> Savepoint:
+    """Keeps the moment of a completed write, or of the last one, from being cleaned away."""
+    return decide_savepoint(ledger, ledger.clock.token(), instant, comment=comment, user=user)
+
+
+def delete_savepoint(ledger: Ledger, instant: str) -> bool:
+    """Lets the moment of a savepoint go; False if there was none. Files that a dead process left are removed as well."""
+    txn = ledger.clock.token()
+    set_at = decide_unpinning(ledger, txn, instant)
+    remove_unpinned(ledger, txn)
+    return set_at is not None
+
+
+def load_savepoints(ledger: Ledger) -> list[Savepoint]:
+    """All savepoints, oldest write first."""
+
+    def rule(now: Round) -> Already:
+        found = []
+        for savepoint in savepoints_on(now.timeline(), now.state):
+            with contextlib.suppress(ObjectNotFound):  # Hudi deleted it just now
+                found.append(describe_savepoint(ledger, now.timeline(), savepoint))
+        return Already(found)
+
+    listed: list[Savepoint] = ledger.decide("", rule)
+    return listed
+
+
+def restore(ledger: Ledger, to: str, *, dry_run: bool = False) -> RestoreResult:
+    """Takes back everything that completed after `to`, and whatever is still open.
+
+    Whoever sees it sees all of it at once; if this process dies, the next one that begins, plans or restores something
+    finishes it, and so does `rollback`.
+    """
+    txn = ledger.clock.token()
+    if dry_run:
+        return _would(ledger, to)
+    start, undo = decide_restore(ledger, txn, to)
+    if start is None:
+        return RestoreResult(None, None, undo.until)
+    finish_restore(ledger, txn, start)
+    return _result(ledger, start, undo)
+
+
+def _would(ledger: Ledger, to: str) -> RestoreResult:
+    def rule(now: Round) -> Already:
+        check_no_restore(now)
+        return Already(plan_restore(now, to))
+
+    undo: Undo = ledger.decide("", rule)
+    if not undo.completed:
+        return RestoreResult(None, None, undo.until)
+    return RestoreResult(None, None, undo.until, _starts(undo.completed), _starts(undo.pending))
+
+
+def _result(ledger: Ledger, start: str, undo: Undo) -> RestoreResult:
+    timeline = load_timeline(ledger.storage, ledger.config)
+    done = next((i for i in timeline if i.action == "restore" and i.request_time == start), None)
+    files = 0
+    if done is not None:  # else it was archived meanwhile
+        name = f"{ledger.config.timeline_folder}/{done.file_name()}"
+        metadata = parse_restore_metadata(ledger.storage.read(name, TIMELINE_FILE_BYTES_MAX), name)
+        files = sum(rollback.files_deleted for items in metadata.rollbacks.values() for rollback in items)
+    completion = None if done is None else done.completion_time
+    return RestoreResult(start, completion, undo.until, _starts(undo.completed), _starts(undo.pending), files)
+
+
+def _starts(instants: tuple[Instant, ...]) -> tuple[str, ...]:
+    return tuple(i.request_time for i in instants)

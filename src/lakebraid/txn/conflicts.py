@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check before an optimistic commit: who has touched our file groups since we began."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from lakebraid import limits
+from lakebraid.errors import InvalidArgument, WriteConflict
+from lakebraid.format.names import State
+from lakebraid.format.plans import parse_compaction_plan, parse_requested_replace
+from lakebraid.model.conflicts import STRATEGIES, Begun, Clash, Kind, Strategy, candidates, find_clash, kind_of
+from lakebraid.model.instant import WRITE_ACTIONS, Instant
+from lakebraid.model.slicing import GroupId
+from lakebraid.model.timeline import Timeline
+from lakebraid.table.history import load_history
+from lakebraid.table.loading import load_commit
+from lakebraid.txn.ledger import Ledger, Round
+
+STRATEGY = "hoodie.write.lock.conflict.resolution.strategy"
+UPDATES = "hoodie.clustering.updates.strategy"
+EARLY = "hoodie.write.concurrency.early.conflict.detection.enable"
+WRITER = "lakebraid.writer"
+"""In a commit's extra metadata: who wrote it."""
+
+
+@dataclass
+class Rivals:
+    """What an optimistic write is held against; what was learnt of completed instants stays true between rounds."""
+
+    begun: Begun
+    strategy: Strategy
+    updates_allowed: bool
+    current: Kind = Kind.INGESTION
+    _footprints: dict[str, frozenset[GroupId]] = field(default_factory=dict)
+
+    def check(self, now: Round, own: Collection[GroupId], writer: str) -> None:
+        """WriteConflict if a candidate touches one of these groups."""
+        self._check(now, own, writer, is_early=False)
+
+    def check_early(self, now: Round, own: Collection[GroupId], writer: str) -> None:
+        """The same for completed candidates alone: they stay, so whom they refuse now would be refused at the commit."""
+        self._check(now, own, writer, is_early=True)
+
+    def _check(self, now: Round, own: Collection[GroupId], writer: str, *, is_early: bool) -> None:
+        ledger = now.ledger
+        timeline = _with_archived(now, self.begun)
+        every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
+        found = ((instant, rule) for instant, rule in every if instant.is_completed or not is_early)
+        clash = find_clash(
+            found, own, lambda instant: self._footprint(ledger, instant), by_bucket=ledger.config.buckets is not None
+        )
+        if clash is not None:
+            raise _conflict(ledger, self.begun, clash, writer)
+
+    def _footprint(self, ledger: Ledger, instant: Instant) -> frozenset[GroupId]:
+        known = self._footprints.get(instant.request_time)
+        if known is None:
+            known = frozenset(_groups(ledger, instant))
+            if instant.is_completed:
+                self._footprints[instant.request_time] = known
+        return known
+
+
+def begun(now: Round, start: str) -> Begun:
+    """What is under way at the moment a write begins; to be asked inside the decision that begins it."""
+    pending = {*now.state.open, *now.state.plans}
+    if now.ledger.is_shared:
+        pending |= {instant.request_time for instant in now.timeline().pending}
+    return Begun(start, frozenset(pending), _active_from(now))
+
+
+def strategy_of(properties: Mapping[str, str]) -> Strategy:
+    """Which way candidates are found, by Hudi's setting; InvalidArgument for a class of the user's own."""
+    name = properties.get(STRATEGY, "").strip().rpartition(".")[2]
+    if name and name not in STRATEGIES:
+        raise InvalidArgument(
+            f"{STRATEGY} names {name!r}, which is Java code that cannot run here. Nothing was begun. Use one of "
+            f"{', '.join(STRATEGIES)}.",
+            setting=STRATEGY,
+        )
+    return STRATEGIES.get(name, Strategy.BY_START)
+
+
+def allows_updates(properties: Mapping[str, str]) -> bool:
+    """Whether ingestion goes before clustering, by Hudi's setting."""
+    return properties.get(UPDATES, "").strip().rpartition(".")[2] == "SparkAllowUpdateStrategy"
+
+
+def _active_from(now: Round) -> str:
+    if now.ledger.is_shared:
+        return now.timeline().first_active_write or ""
+    return now.state.archived
+
+
+def _with_archived(now: Round, begun: Begun) -> Timeline:
+    """The timeline, and what was archived since the write began: a rival does not vanish by that."""
+    timeline = now.timeline()
+    if _active_from(now) == begun.active_from:
+        return timeline
+    known = {instant.request_time for instant in timeline.active}
+    rows = load_history(now.ledger.storage, now.ledger.config, begun.active_from, actions=WRITE_ACTIONS)
+    moved = {row.instant.request_time: row.instant for row in rows if row.instant.request_time not in known}
+    return Timeline(tuple(sorted((*moved.values(), *timeline.active))))
+
+
+def _groups(ledger: Ledger, instant: Instant) -> list[GroupId]:
+    """The file groups that an instant touches: as its commit says, or as its plan does."""
+    if instant.is_completed:
+        metadata = load_commit(ledger.storage, ledger.config, instant, ledger.clock)
+        written = [GroupId(p, s.file_id or "") for p, stats in metadata.write_stats.items() for s in stats]
+        return written + [GroupId(p, file_id) for p, ids in metadata.replaced.items() for file_id in ids]
+    if kind_of(instant) is Kind.INGESTION:
+        return []  # what it will touch is not known before it completes
+    name = f"{ledger.config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
+    data = ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
+    if instant.kind == "clustering":
+        plan = parse_requested_replace(data, name).plan
+        return [GroupId(s.partition_path, s.file_id) for g in (plan.groups if plan else ()) for s in g.slices]
+    return [GroupId(o.partition_path, o.file_id) for o in parse_compaction_plan(data, name).operations]
+
+
+def _conflict(ledger: Ledger, begun: Begun, clash: Clash, writer: str) -> WriteConflict:
+    other = clash.other
+    rival = _writer_of(ledger, other)
+    shown = ", ".join(f"{g.partition or '.'}/{g.file_id[:8]}" for g in clash.groups[: limits.NAMES_SHOWN_MAX])
+    more = (
+        "" if len(clash.groups) <= limits.NAMES_SHOWN_MAX else f" and {len(clash.groups) - limits.NAMES_SHOWN_MAX} more"
+    )
+    done = f"completed {other.completion_time}" if other.is_completed else "is pending"
+    return WriteConflict(
+        f"The write {begun.start} of {ledger.storage.url} (by {writer}) was refused: the {other.kind} {other.request_time} "
+        f"(by {rival}, {done}) touches the same file groups: {shown}{more}. The rule: {clash.rule}. Nothing of this write is "
+        "visible, now or later; the other one is safe. Write again: it will then begin after the other one.",
+        instant=begun.start,
+        other=other.request_time,
+        writer=writer,
+        other_writer=rival,
+        groups=[(g.partition, g.file_id) for g in clash.groups],
+        rule=clash.rule,
+    )
+
+
+def _writer_of(ledger: Ledger, other: Instant) -> str:
+    if not other.is_completed:
+        return "an unknown writer"
+    extra = load_commit(ledger.storage, ledger.config, other, ledger.clock).extra
+    return extra.get(WRITER) or "Apache Hudi"
