@@ -198,6 +198,7 @@ def test_a_reader_of_the_past_that_is_overtaken_by_a_restore_gets_that_past_or_i
     assert {*racing(read)} == {"before", "told"}
 
 
+@pytest.mark.slow
 def test_a_writer_that_publishes_at_any_moment_of_a_restore_is_refused_or_taken_back() -> None:
     for call in calls(shared=False):
         storage = fresh()

@@ -41,7 +41,7 @@ from lakebraid.txn.stats import write_stats
 from tests.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
 from tests.scene import TickingClock, files, make_table, row
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 TIMEOUT_MS = 120_000
 DELAY_MS = 3_600_000

@@ -614,6 +614,7 @@ def test_an_unfinished_rollback_of_a_compaction_leaves_its_plan(storage, hudi, c
 # Everybody at once
 
 
+@pytest.mark.slow
 def test_with_real_locks_completions_appear_in_the_order_of_their_times(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))
     storage.create(".hoodie/hoodie.properties", format_properties(PROPERTIES))

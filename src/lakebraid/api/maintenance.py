@@ -76,8 +76,6 @@ class Maintenance(Compacting):
                 "This plan was only thought of (dry_run). Nothing was changed. Plan it without dry_run."
             )
         ledger, _ = open_ledger(self._writing)
-        if (cleaned := cleaning.run_clean(ledger, instant)) is not None:
-            return cleaned
         done = run_plan(self._writing, ledger, instant, options=dict(self._source.options), spark=spark)
         self._writing.remember(ledger)
         return done

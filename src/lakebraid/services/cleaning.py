@@ -23,11 +23,11 @@ from lakebraid.model.instant import Instant, action_family
 from lakebraid.model.timeline import Timeline
 from lakebraid.model.writable import check_tended
 from lakebraid.services.retention import Choice, Committed, Hold, Past, Retention, choose_files
-from lakebraid.table.loading import Loaded, load_compaction_plan, load_config, load_table, load_timeline
+from lakebraid.table.loading import Loaded, load_compaction_plan, load_config, load_table
 from lakebraid.table.replaced import load_replacements
 from lakebraid.table.show import text_bytes
 from lakebraid.tasks.placing import in_partition
-from lakebraid.txn.cleaning import Removal, decide_clean, finish_clean, load_clean_plan
+from lakebraid.txn.cleaning import Removal, decide_clean, finish_clean
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.heartbeat import storage_now_ms
 from lakebraid.txn.leases import NEVER, expired_leases
@@ -103,17 +103,6 @@ def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice
         return Removal(plan, choice.horizon, expired)
 
     return decide_clean(ledger, ledger.clock.token(), build), chosen[0]
-
-
-def run_clean(ledger: Ledger, start: str) -> Cleaned | None:
-    """What the clean of that start removed: ends it now, or tells what it did before; None if there is none."""
-    finish_clean(ledger, ledger.clock.token(), start)
-    done = load_timeline(ledger.storage, ledger.config).completed
-    plan = load_clean_plan(ledger, start)
-    if plan is None or not any(i.action == "clean" and i.request_time == start for i in done):
-        return None
-    files = (in_partition(partition, name) for partition, names in plan.files.items() for name in names)
-    return Cleaned((start,), tuple(sorted(files)))
 
 
 def finish_cleans(ledger: Ledger, txn: str) -> tuple[str, ...]:
