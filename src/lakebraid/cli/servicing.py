@@ -186,6 +186,8 @@ def services(path: str, *, as_json: bool, every: str, once: bool, only: str | No
     last = table.services.run(
         every, once=once, only=names, stop=stop, report=lambda done: _report(done, as_json=as_json)
     )
+    if once and not last and not as_json:
+        click.echo("nothing to do")
     return 1 if once and last.errors else 0
 
 
