@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="play this history (with --seconds: begin here)")
     parser.add_argument("--seconds", type=float, help="play one seed after the other for so long")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--plain", action="store_true", help="with --seconds: no table services, no Apache Hudi")
     parser.add_argument(
         "--sweep", type=int, metavar="N", help="N schedules from --seed on, with a fault at each of their calls in turn"
     )
@@ -78,7 +79,7 @@ def _shrunk(outcome: Outcome, path: Path) -> Outcome:
 
 
 def _seconds(options: argparse.Namespace) -> int:
-    jobs = [(options.seed + at, options.processes, options.seconds) for at in range(options.processes)]
+    jobs = [(options.seed + at, options.processes, options.seconds, options.plain) for at in range(options.processes)]
     total = Tally()
     if options.processes == 1:
         total.merge(walk_every(jobs[0]))

@@ -13,7 +13,7 @@ from simulator.faults import CALM
 from simulator.planting import Mutant, planted
 from simulator.scene import Outcome, run_history
 from simulator.schedule import Enumeration, Replay, Script
-from simulator.setting import Setting, drawn
+from simulator.setting import Setting, drawn, plain
 
 
 @dataclass
@@ -65,10 +65,14 @@ def walk(
     return tally
 
 
-def walk_every(job: tuple[int, int, float]) -> Tally:
+def walk_every(job: tuple[int, int, float, bool]) -> Tally:
     """What one of several processes does: every so many-th seed from the first on, for some seconds."""
-    first, step, seconds = job
-    return walk(itertools.count(first, step), seconds, failures_max=3)
+    first, step, seconds, is_plain = job
+    return walk(itertools.count(first, step), seconds, failures_max=3, bend=_plain if is_plain else None)
+
+
+def _plain(setting: Setting) -> Setting:
+    return plain(setting.seed)
 
 
 def sweep(setting: Setting, kinds: tuple[str, ...] = ("kill_before", "kill_after")) -> Iterator[Outcome]:
