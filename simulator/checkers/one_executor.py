@@ -42,9 +42,11 @@ class OneExecutor:
                 )
 
     def _silence_ms(self, start: str, since: float) -> float:
-        """The longest silence of a plan's heartbeat, from the beat before its claim was decided; there is one after, too."""
+        """The longest silence of a plan's heartbeat, from its last beats before the work began: of two that claim at the
+        same time, the one whose claim came first may have beaten before the other.
+        """
         beats = self._oracle.beats_ms.get(start, [])
-        first = min(sorted(beat for beat in beats if beat <= since)[-2:], default=since)
+        first = min(sorted(beat for beat in beats if beat <= since)[-3:], default=since)
         moments: list[float] = [first, *(beat for beat in beats if beat > first), self.scene.world.now]
         return max(b - a for a, b in pairwise(moments))
 

@@ -150,9 +150,7 @@ def _claim(ledger: Ledger, start: str) -> Held:
     beat(ledger.storage, start)  # before others can see the claim, so that nobody takes it for a dead one's
     txn = ledger.clock.token()
     is_taken = (lambda now: _is_taken(now, start, judged)) if ledger.is_shared else None
-    held = Held(txn, start, claim(ledger, txn, start, seen=judged.epoch, is_taken=is_taken))
-    beat(ledger.storage, start)  # the decision may have taken long
-    return held
+    return Held(txn, start, claim(ledger, txn, start, seen=judged.epoch, is_taken=is_taken))
 
 
 def _judge(ledger: Ledger, start: str) -> _Judged:
