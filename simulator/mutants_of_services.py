@@ -95,7 +95,7 @@ OF_SERVICES = (
         ("3",), {**_CLEAN, "rates": Rates(kill_after=0.004, pause=0.02), "actors": (*_CLEAN["actors"], ("compactor", 5))},
         elsewhere=(
             (_CLEANING, "_work_in_progress", "yield Hold(", "if False: yield Hold("),
-            ("lakebraid.services.claims", "planned_groups", "for instant in timeline.pending:", "for instant in ():"),
+            ("lakebraid.txn.planned", "planned_parts", "for instant in timeline.pending:", "for instant in ():"),
         ),
     ),
     Mutant(

@@ -194,14 +194,11 @@ class Writes:
     def _write(self, operation: Operation, rows: Any, retries: int | None = None, **how: Any) -> WriteResult:
         """The write, done again by itself if another writer was in the way: in optimistic tables and partial updates."""
         may_conflict = self._config.concurrency == "occ" or how.get("columns") is not None
-        again = (limits.CONFLICT_RETRIES if retries is None else retries) if may_conflict else 0
-        rows = repeatable(rows) if again else rows
-        for attempt in range(again):
-            try:
-                return self._write_once(operation, rows, how, attempt)
-            except (WriteConflict, SnapshotExpired):  # the latter: a clean removed what the keys were read from
-                pause(self._clock, attempt)
-        return self._write_once(operation, rows, how, again)
+        retries = retries if may_conflict else 0
+        rows = rows if retries == 0 else repeatable(rows)
+        return self._until_unhindered(
+            lambda: Transaction(self._writing, self._source, operation, rows=rows, **how), retries
+        )
 
     def _change(
         self,
@@ -211,22 +208,35 @@ class Writes:
         services: Inline,
     ) -> WriteResult:
         """A write of what is computed from the rows that are there, done again if others change them meanwhile."""
-        again = limits.CONFLICT_RETRIES if retries is None else retries
         how: dict[str, Any] = {"is_isolated": True, "evolve": False, "afterwards": self._afterwards(services)}
-        for attempt in range(again + 1):
+        return self._until_unhindered(
+            lambda: Transaction(self._writing, self._source, operation, **how),
+            retries,
+            lambda transaction: compute(transaction, self.snapshot()),
+        )
+
+    def _until_unhindered(
+        self,
+        begin: Callable[[], Transaction],
+        retries: int | None,
+        fill: Callable[[Transaction], None] | None = None,
+    ) -> WriteResult:
+        """Begins, fills and commits; again, up to so many times, if another writer was in the way."""
+        again = limits.CONFLICT_RETRIES if retries is None else retries
+        if again < 0:
+            raise InvalidArgument("retries must not be negative. Nothing was changed.")
+        attempt = 0
+        while True:
             try:
-                with Transaction(self._writing, self._source, operation, **how) as transaction:
-                    compute(transaction, self.snapshot())
+                with begin() as transaction:
+                    if fill is not None:
+                        fill(transaction)
                     return replace(transaction.commit(), attempts=attempt + 1)
-            except (WriteConflict, SnapshotExpired):
+            except (WriteConflict, SnapshotExpired):  # the latter: a clean removed what was read
                 if attempt == again:
                     raise
-                pause(self._clock, attempt)
-        raise InvalidArgument("retries must not be negative. Nothing was changed.")
-
-    def _write_once(self, operation: Operation, rows: Any, how: dict[str, Any], attempt: int) -> WriteResult:
-        with Transaction(self._writing, self._source, operation, rows=rows, **how) as transaction:
-            return replace(transaction.commit(), attempts=attempt + 1)
+            pause(self._clock, attempt)
+            attempt += 1
 
     def _afterwards(self, services: Inline) -> Callable[[], ServiceRound] | None:
         if services not in (None, "inline"):

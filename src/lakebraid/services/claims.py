@@ -12,13 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from lakebraid import limits
-from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound
+from lakebraid.errors import CorruptFile, LakebraidError
 from lakebraid.format.names import State, parse_data_file
-from lakebraid.format.plans import parse_compaction_plan, parse_requested_replace
-from lakebraid.model.instant import Instant
-from lakebraid.model.slicing import GroupId
-from lakebraid.model.timeline import Timeline
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.heartbeat import (
@@ -30,7 +25,7 @@ from lakebraid.txn.heartbeat import (
     storage_now_ms,
 )
 from lakebraid.txn.ledger import Already, Ledger, Round
-from lakebraid.txn.plans import COMPLETED_AS, ClaimLost, check_claimable, claim, release
+from lakebraid.txn.plans import ClaimLost, check_claimable, claim, release
 from lakebraid.txn.rollback import finish_rollback, take_back_plan
 from lakebraid.txn.shared import rolled_back_since
 
@@ -98,26 +93,6 @@ def abandoned_plans(ledger: Ledger, kind: str, load: Callable[[Ledger, str], obj
     now_ms, silence_ms = storage_now_ms(storage, ledger.clock), silence_ms_max(config)
     free = [s for s in pending if s in released or is_expired(storage, config, s, now_ms, silence_ms)]
     return [start for start in free if _is_whole(ledger, start, load)]
-
-
-def planned_groups(ledger: Ledger, timeline: Timeline) -> Iterator[GroupId]:
-    """The groups of all pending plans. A torn plan is passed over, as readers do: nobody can execute it."""
-    for instant in timeline.pending:
-        if instant.kind in COMPLETED_AS:
-            with contextlib.suppress(CorruptFile, ObjectNotFound):
-                yield from groups_of(ledger, instant)
-
-
-def groups_of(ledger: Ledger, instant: Instant) -> Iterator[GroupId]:
-    name = f"{ledger.config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
-    data = ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
-    if instant.kind == "clustering":
-        plan = parse_requested_replace(data, name).plan
-        parts = [part for group in (plan.groups if plan else ()) for part in group.slices]
-        yield from (GroupId(part.partition_path, part.file_id) for part in parts)
-    else:
-        named = parse_compaction_plan(data, name).operations
-        yield from (GroupId(operation.partition_path, operation.file_id) for operation in named)
 
 
 def _is_whole(ledger: Ledger, start: str, load: Callable[[Ledger, str], object]) -> bool:

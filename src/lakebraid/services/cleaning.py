@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile, ObjectNotFound
+from lakebraid.errors import CorruptFile
 from lakebraid.format.names import BaseFileName, State, file_name
-from lakebraid.format.plans import parse_requested_replace
 from lakebraid.format.rollbacks import InstantInfo
 from lakebraid.format.services import CleanPlan, parse_clean_metadata, parse_savepoint_metadata
 from lakebraid.format.times import format_instant_time
@@ -23,7 +22,7 @@ from lakebraid.model.instant import Instant, action_family
 from lakebraid.model.timeline import Timeline
 from lakebraid.model.writable import check_tended
 from lakebraid.services.retention import Choice, Committed, Hold, Past, Retention, choose_files
-from lakebraid.table.loading import Loaded, load_compaction_plan, load_config, load_table
+from lakebraid.table.loading import Loaded, load_config, load_table
 from lakebraid.table.replaced import load_replacements
 from lakebraid.table.show import text_bytes
 from lakebraid.tasks.placing import in_partition
@@ -32,6 +31,7 @@ from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.heartbeat import storage_now_ms
 from lakebraid.txn.leases import NEVER, expired_leases
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.savepoints import savepoints_on
 from lakebraid.txn.session import Writing
@@ -212,25 +212,12 @@ def _foreign_rollbacks(ledger: Ledger, state: LedgerState, timeline: Timeline) -
 
 
 def _planned_inputs(ledger: Ledger, timeline: Timeline) -> Iterator[str]:
-    """What pending plans are about to read: without it they could never be executed (scenario F5)."""
-    for instant in timeline.pending:
-        if instant.kind in COMPLETED_AS:
-            with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn: the hold on its start keeps its files
-                yield from _inputs(ledger, instant)
+    """What pending plans are about to read: without it they could never be executed (scenario F5).
 
-
-def _inputs(ledger: Ledger, instant: Instant) -> Iterator[str]:
-    if instant.kind == "clustering":
-        data, path = _read(ledger, instant, State.REQUESTED)
-        plan = parse_requested_replace(data, path).plan
-        for part in (part for group in (plan.groups if plan else ()) for part in group.slices):
-            yield from (
-                in_partition(part.partition_path, n) for n in (part.data_file_name, *part.delta_file_names) if n
-            )
-        return
-    for operation in load_compaction_plan(ledger.storage, ledger.config, instant).operations:
-        names = (operation.data_file_name, *operation.delta_file_names)
-        yield from (in_partition(operation.partition_path, n) for n in names if n)
+    The inputs of a torn plan are kept by the hold on its start.
+    """
+    for part in planned_parts(ledger.storage, ledger.config, timeline):
+        yield from part.files
 
 
 def _savepoints(now: Round, timeline: Timeline) -> list[Instant]:

@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakebraid import limits
-from lakebraid.errors import CorruptFile, ObjectNotFound
-from lakebraid.format.plans import CompactionPlan, format_compaction_plan, parse_compaction_plan
+from lakebraid.format.plans import CompactionPlan, format_compaction_plan
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.slicing import LogFile
 from lakebraid.services.choosing import choose_groups
-from lakebraid.services.claims import Held, abandoned_plans, claimed, planned_groups
-from lakebraid.services.executing import compact_plan, compact_tasks, compaction_metadata, list_planned, run_tasks
+from lakebraid.services.claims import Held, abandoned_plans, claimed
+from lakebraid.services.executing import compact_plan, compact_tasks, compaction_metadata, run_tasks
+from lakebraid.services.merging import load_merging, prepare_run
 from lakebraid.services.strategies import Scope, parse_sort_columns, sorted_by
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.hazards import Hazard, find_hazards
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.markers import forget
+from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import ClaimLost, decide_plan, publish_plan
 from lakebraid.txn.session import Writing
 
@@ -106,7 +106,7 @@ def _builder(
                 known[log.name] = find_hazards(ledger.storage, log.name, rules, view.schema)
             return known[log.name]
 
-        taken = frozenset(planned_groups(ledger, view.timeline))
+        taken = frozenset(part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline))
         plan = choose_groups(view, now.state, start, hazards, taken=taken, scope=scope, may_carry=not ledger.is_shared)
         return None if plan is None else sorted_by(plan, sort_by, view.schema)
 
@@ -132,16 +132,7 @@ def run_plan(
 
 def load_plan(ledger: Ledger, start: str) -> CompactionPlan:
     """The plan of the compaction that begins at `start`."""
-    name = f"{ledger.config.timeline_folder}/{start}.compaction.requested"
-    try:
-        data = ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
-    except ObjectNotFound as error:
-        raise ClaimLost(
-            f"There is no compaction plan {start} in {ledger.storage.url}: it was taken back or archived. Nothing was "
-            "changed. Plan a new one.",
-            instant=start,
-        ) from error
-    return parse_compaction_plan(data, name)
+    return load_merging(ledger, start, "compaction")
 
 
 def _run_claimed(
@@ -153,14 +144,9 @@ def _run_claimed(
     spark: SparkSession | None,
 ) -> Compacted:
     storage, config = ledger.storage, ledger.config
-    found = list(list_planned(storage, plan))
-    # What earlier executors left can never be published any more, and holds what we are about to write again.
-    storage.delete([info.name for info in found if held.is_left_behind(info.name)])
-    schema = writing.schema(ledger)
-    if schema is None:
-        raise CorruptFile(f"{storage.url} has a compaction plan and no schema. Nothing was changed.", path=storage.url)
+    sizes, schema = prepare_run(writing, ledger, plan, held, "compaction")
     visible = load_timeline(storage, config).as_of(held.start).visibility() if config.may_share_logs else None
-    tasks = compact_tasks(plan, config, {info.name: info.size for info in found}, visible)
+    tasks = compact_tasks(plan, config, sizes, visible)
     sort_by = parse_sort_columns(plan)
     work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch, sort_by)
     files = run_tasks(storage, work, tasks, spark=spark, check=held.check)

@@ -12,24 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakebraid import limits
-from lakebraid.errors import CorruptFile, ObjectNotFound
 from lakebraid.format.log_blocks import BlockType, read_blocks
 from lakebraid.format.names import parse_data_file
-from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_compaction_plan, parse_compaction_plan
+from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_compaction_plan
 from lakebraid.model.log_order import BlockOrigin
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.slicing import GroupId, LogFile
 from lakebraid.services.choosing import open_writes_of
-from lakebraid.services.claims import Held, abandoned_plans, claimed, planned_groups
+from lakebraid.services.claims import Held, abandoned_plans, claimed
 from lakebraid.services.executing import (
     compact_plan,
     compact_tasks,
-    list_planned,
     log_compaction_metadata,
     run_tasks,
 )
 from lakebraid.services.log_runs import IS_RUN, Marks, choose_runs
+from lakebraid.services.merging import load_merging, prepare_run
 from lakebraid.services.strategies import Scope
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View, load_view
@@ -39,6 +37,7 @@ from lakebraid.tasks.log_compact import run_log_compaction_task
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.markers import forget
+from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import ClaimLost, decide_plan, publish_plan
 from lakebraid.txn.session import Writing
 
@@ -114,7 +113,7 @@ def build_log_plan(now: Round, scope: Scope | None, known: dict[str, Marks]) -> 
         return known[log.name]
 
     by_event = bool(merge_rules(view.config, view.schema).order_columns)
-    taken = frozenset(planned_groups(now.ledger, view.timeline))
+    taken = frozenset(part.group for part in planned_parts(now.ledger.storage, now.ledger.config, view.timeline))
     return choose_runs(view, now.state, peek, by_event=by_event, taken=taken, scope=scope)
 
 
@@ -147,16 +146,7 @@ def run_log_plan(
 
 def load_log_plan(ledger: Ledger, start: str) -> CompactionPlan:
     """The plan of the log compaction that begins at `start`."""
-    name = f"{ledger.config.timeline_folder}/{start}.logcompaction.requested"
-    try:
-        data = ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
-    except ObjectNotFound as error:
-        raise ClaimLost(
-            f"There is no log compaction plan {start} in {ledger.storage.url}: it was taken back or archived. Nothing "
-            "was changed. Plan a new one.",
-            instant=start,
-        ) from error
-    return parse_compaction_plan(data, name)
+    return load_merging(ledger, start, "logcompaction")
 
 
 def _run_claimed(
@@ -168,16 +158,9 @@ def _run_claimed(
     spark: SparkSession | None,
 ) -> LogCompacted:
     storage, config = ledger.storage, ledger.config
-    found = list(list_planned(storage, plan))
-    # What earlier executors left can never be published any more, and holds what we are about to write again.
-    storage.delete([info.name for info in found if held.is_left_behind(info.name)])
-    schema = writing.schema(ledger)
-    if schema is None:
-        raise CorruptFile(
-            f"{storage.url} has a log compaction plan and no schema. Nothing was changed.", path=storage.url
-        )
+    sizes, schema = prepare_run(writing, ledger, plan, held, "logcompaction")
     plan = plan if IS_RUN in plan.extra else _judged(ledger, plan)
-    tasks = [_logs_only(task) for task in compact_tasks(plan, config, {info.name: info.size for info in found})]
+    tasks = [_logs_only(task) for task in compact_tasks(plan, config, sizes)]
     work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch)
     files = run_tasks(storage, work, tasks, spark=spark, check=held.check, run_task=run_log_compaction_task)
     metadata = log_compaction_metadata(plan, files, held.start, schema.text)

@@ -16,7 +16,6 @@ from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.services.archiving import Keep, choose, keep_of
 from lakebraid.services.choosing import open_writes_of
-from lakebraid.services.claims import groups_of, planned_groups
 from lakebraid.services.due import due_groups, group_lags, parse_triggers
 from lakebraid.services.plans import plan_delay_ms
 from lakebraid.services.status_text import counted, status_text
@@ -29,6 +28,7 @@ from lakebraid.txn.heartbeat import heartbeat_name, silence_ms_max
 from lakebraid.txn.lease_lock import LOCK as LEASE_LOCK
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.lock_owner import parse_owner
+from lakebraid.txn.planned import load_planned, planned_parts
 from lakebraid.txn.plans import COMPLETED_AS
 
 
@@ -151,7 +151,8 @@ def load_status(storage: Storage, clock: Clock) -> Status:
         bytes=sum(lag.log_bytes for lag in lags),
         oldest_ms=max((look.now_ms - lag.oldest_ms for lag in lags), default=0),
         due_groups=len(
-            due_groups(lags, parse_triggers(properties), look.now_ms) - {*planned_groups(ledger, view.timeline)}
+            due_groups(lags, parse_triggers(properties), look.now_ms)
+            - {part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline)}
         ),
     )
     status = Status(
@@ -203,7 +204,7 @@ class _Look:
             plan = self.state.plans.get(start)
             groups = None
             with contextlib.suppress(CorruptFile, ObjectNotFound):
-                groups = len({*groups_of(ledger, instant)})
+                groups = len({part.group for part in load_planned(ledger.storage, ledger.config, instant)})
             found.append(
                 PlanStatus(
                     start,

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, WriteConflict
-from lakebraid.format.names import State
-from lakebraid.format.plans import parse_compaction_plan, parse_requested_replace
 from lakebraid.model.conflicts import STRATEGIES, Begun, Clash, Kind, Strategy, candidates, find_clash, kind_of
 from lakebraid.model.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.slicing import GroupId
@@ -17,6 +15,7 @@ from lakebraid.model.timeline import Timeline
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.planned import load_planned
 
 STRATEGY = "hoodie.write.lock.conflict.resolution.strategy"
 UPDATES = "hoodie.clustering.updates.strategy"
@@ -113,12 +112,7 @@ def _groups(ledger: Ledger, instant: Instant) -> list[GroupId]:
         return written + [GroupId(p, file_id) for p, ids in metadata.replaced.items() for file_id in ids]
     if kind_of(instant) is Kind.INGESTION:
         return []  # what it will touch is not known before it completes
-    name = f"{ledger.config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
-    data = ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
-    if instant.kind == "clustering":
-        plan = parse_requested_replace(data, name).plan
-        return [GroupId(s.partition_path, s.file_id) for g in (plan.groups if plan else ()) for s in g.slices]
-    return [GroupId(o.partition_path, o.file_id) for o in parse_compaction_plan(data, name).operations]
+    return [part.group for part in load_planned(ledger.storage, ledger.config, instant)]
 
 
 def _conflict(ledger: Ledger, begun: Begun, clash: Clash, writer: str) -> WriteConflict:

@@ -3,26 +3,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import CorruptFile, ObjectNotFound
 from lakebraid.format.names import BaseFileName
 from lakebraid.format.times import is_instant_time, parse_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
-from lakebraid.table.loading import DataFile, load_commit, load_compaction_plan, load_table
-from lakebraid.tasks.placing import in_partition
+from lakebraid.table.loading import DataFile, load_commit, load_table
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.foreign import adopt_rollback, find_dead
 from lakebraid.txn.heartbeat import HEARTBEATS, is_expired, storage_now_ms
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import MARKERS
+from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.rollback import finish_rollback, take_back, take_back_plan
 from lakebraid.txn.unpublishing import finish_restore
@@ -112,24 +110,13 @@ def sweep(storage: Storage, clock: Clock, config: TableConfig, ledger: Ledger) -
     doomed = {file.name for file in listed if _is_orphan(file, state, timeline)}
     doomed |= {*_forgotten(storage, config, listed, state, timeline)}
     doomed |= {*_unnamed(storage, clock, config, [f for f in listed if f.name not in doomed], timeline, state)}
-    doomed -= _planned_inputs(storage, config, timeline)
+    # A plan without its input could never be executed.
+    doomed -= {name for part in planned_parts(storage, config, timeline) for name in part.files}
     storage.delete(
         [*sorted(doomed), *(name for name in traces if _is_over(name, state, timeline, is_shared=ledger.is_shared))]
     )
     ledger.sweep_staged(newest.number)  # their entries are true or void for ever
     return tuple(sorted(doomed))
-
-
-def _planned_inputs(storage: Storage, config: TableConfig, timeline: Timeline) -> set[str]:
-    """The files that pending plans are about to read; a plan without its input could never be executed."""
-    inputs = set()
-    for instant in timeline.pending:
-        if instant.kind in ("compaction", "logcompaction"):
-            with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or done meanwhile
-                for operation in load_compaction_plan(storage, config, instant).operations:
-                    names = (*operation.delta_file_names, operation.data_file_name)
-                    inputs |= {in_partition(operation.partition_path, n) for n in names if n is not None}
-    return inputs
 
 
 def _is_orphan(file: DataFile, state: LedgerState, timeline: Timeline) -> bool:

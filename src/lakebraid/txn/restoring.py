@@ -7,7 +7,6 @@ against sleepers, zombies and readers: docs/decisions/0010-restore.md. The files
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lakebraid.errors import InvalidArgument
@@ -22,7 +21,7 @@ from lakebraid.txn.entries import LedgerState, Restoring
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round
 from lakebraid.txn.operations import forgotten_before, remember_gone
 from lakebraid.txn.savepoints import check_kept, savepoints_on
-from lakebraid.txn.shared import load_rollback_plan
+from lakebraid.txn.shared import foreign_victims
 from lakebraid.txn.unpublishing import finish_restore
 
 
@@ -87,7 +86,8 @@ def plan_restore(now: Round, to: str) -> Undo:
     until = target.completion_time or target.request_time
     completed = tuple(i for i in reversed(timeline.writes) if (i.completion_time or "") > until)
     # What a rollback is about to remove stays its own; the rollback goes on as if nothing had happened.
-    victims = {*(u.victim for u in now.state.rollbacks.values()), *_foreign_victims(now)}
+    foreign = foreign_victims(now.ledger.storage, now.ledger.config, now.state, timeline)
+    victims = {*(u.victim for u in now.state.rollbacks.values()), *foreign}
     pending = tuple(
         i for i in reversed(timeline.pending) if action_family(i.action) == "write" and i.request_time not in victims
     )
@@ -158,14 +158,6 @@ def _check_active(now: Round, timeline: Timeline, undo: Undo) -> None:
             path=now.ledger.storage.url,
             to=undo.until,
         )
-
-
-def _foreign_victims(now: Round) -> Iterator[str]:
-    for instant in now.timeline().pending:
-        if instant.action == "rollback" and instant.request_time not in now.state.rollbacks:
-            plan = load_rollback_plan(now.ledger.storage, now.ledger.config, instant.request_time)
-            if plan is not None and plan.instant is not None:
-                yield plan.instant.request_time
 
 
 def _state_after(now: Round, start: str, txn: str, undo: Undo) -> LedgerState:

@@ -5,7 +5,7 @@ Hudi's lock, holds the ledger's state against the timeline: what Hudi took back,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -35,7 +35,7 @@ def mind_others(storage: Storage, config: TableConfig, state: LedgerState) -> Le
     timeline = load_timeline(storage, config)
     _check_no_restore(storage, timeline, state)
     pending = pending_writes(timeline)
-    undone = _foreign_victims(storage, config, state, timeline)
+    undone = foreign_victims(storage, config, state, timeline)
     attempts = _undone_attempts(storage, config, state, timeline)
     kept = {s: w for s, w in state.open.items() if _is_inflight(pending.get(s)) and s not in undone}
     last = max(state.last, greatest_time(timeline))
@@ -101,15 +101,10 @@ def load_rollback_plan(storage: Storage, config: TableConfig, rollback: str) -> 
         return None
 
 
-def _foreign_victims(storage: Storage, config: TableConfig, state: LedgerState, timeline: Timeline) -> frozenset[str]:
+def foreign_victims(storage: Storage, config: TableConfig, state: LedgerState, timeline: Timeline) -> frozenset[str]:
     """Starts that Hudi's unfinished rollbacks will remove: decided under the lock, executed any time after it."""
-    found = set()
-    for instant in timeline.pending:
-        if instant.action == "rollback" and instant.request_time not in state.rollbacks:
-            plan = load_rollback_plan(storage, config, instant.request_time)
-            if plan is not None and plan.instant is not None:
-                found.add(plan.instant.request_time)
-    return frozenset(found)
+    rollbacks = (i for i in timeline.pending if i.action == "rollback" and i.request_time not in state.rollbacks)
+    return frozenset(victim for victim, _ in _victims(storage, config, rollbacks))
 
 
 def _undone_attempts(storage: Storage, config: TableConfig, state: LedgerState, timeline: Timeline) -> frozenset[str]:
@@ -130,12 +125,15 @@ def rolled_back_since(storage: Storage, config: TableConfig, timeline: Timeline,
 
 
 def _victims_since(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> Iterator[tuple[str, str]]:
-    """Victims of rollbacks that began after a time, each with the rollback's start."""
-    for instant in timeline:
-        if instant.action == "rollback" and instant.request_time > time:
-            plan = load_rollback_plan(storage, config, instant.request_time)
-            if plan is not None and plan.instant is not None:
-                yield plan.instant.request_time, instant.request_time
+    return _victims(storage, config, (i for i in timeline if i.action == "rollback" and i.request_time > time))
+
+
+def _victims(storage: Storage, config: TableConfig, rollbacks: Iterable[Instant]) -> Iterator[tuple[str, str]]:
+    """What each of these rollbacks is to undo, with the rollback's own start."""
+    for instant in rollbacks:
+        plan = load_rollback_plan(storage, config, instant.request_time)
+        if plan is not None and plan.instant is not None:
+            yield plan.instant.request_time, instant.request_time
 
 
 def _check_no_restore(storage: Storage, timeline: Timeline, state: LedgerState) -> None:
