@@ -15,7 +15,7 @@ import traceback
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,29 +24,13 @@ import lakebraid as lb
 from lakebraid.errors import LakebraidError
 from lakebraid.storage import Storage, open_storage
 from tests.reference import DATA
+from tests.tally import TALLY
 
 SECONDS_MAX = 2.0
 """Of processor time, so that a busy machine fails no test; waiting may take ten times as long."""
 PROPERTIES = ".hoodie/hoodie.properties"
 _numbers = itertools.count()
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-@dataclass
-class Tally:
-    """How much was tried in this run, and the slowest answer."""
-
-    tried: Counter[str] = field(default_factory=Counter)
-    refused: int = 0
-    slowest: tuple[float, str] = (0.0, "")
-    peak_bytes: tuple[int, str] = (0, "")
-
-    @property
-    def total(self) -> int:
-        return sum(self.tried.values())
-
-
-TALLY = Tally()
 
 
 @cache

@@ -11,7 +11,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import CorruptFile, LakebraidError
-from tests.hostile.attack import TALLY, Target, check_message, each, read_rows, refusal, refused, target
+from tests.hostile.attack import Target, check_message, each, read_rows, refusal, refused, target
 from tests.hostile.confined import MEMORY_MAX, read_confined
 from tests.hostile.forge_parquet import (
     DELTA_BYTE_ARRAY,
@@ -30,6 +30,7 @@ from tests.hostile.forge_parquet import (
     text_column,
     unsigned,
 )
+from tests.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 

@@ -14,10 +14,11 @@ from lakebraid.errors import CorruptFile
 from lakebraid.format import parquet_footer
 from lakebraid.format.parquet_chunk import parse_chunk, quick_chunk
 from lakebraid.format.parquet_rows import open_parquet_file
-from tests.hostile.attack import TALLY, files_of, read_rows, target
+from tests.hostile.attack import files_of, read_rows, target
 from tests.hostile.confined import read_confined
 from tests.hostile.forge_parquet import INT64, Column, items, number, page, parquet, signed, struct, text, unsigned
 from tests.hostile.mutations import mutate
+from tests.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 

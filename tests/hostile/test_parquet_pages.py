@@ -17,7 +17,6 @@ from lakebraid.format import parquet_pages
 from lakebraid.format.parquet_pages import batch_rows
 from lakebraid.format.parquet_rows import CheckedFile, open_parquet_file, read_parquet_rows
 from lakebraid.format.thrift import parse_struct
-from tests.hostile.attack import TALLY
 from tests.hostile.forge_parquet import (
     INT64,
     Column,
@@ -33,6 +32,7 @@ from tests.hostile.forge_parquet import (
     unsigned,
 )
 from tests.hostile.mutations import mutate
+from tests.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 

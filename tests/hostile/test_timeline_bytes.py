@@ -15,8 +15,9 @@ from lakebraid.format.plans import parse_compaction_plan, parse_requested_replac
 from lakebraid.format.rollbacks import parse_restore_metadata, parse_rollback_metadata, parse_rollback_plan
 from lakebraid.format.services import parse_clean_metadata, parse_clean_plan, parse_savepoint_metadata
 from lakebraid.format.varint import format_long
-from tests.hostile.attack import TALLY, Target, each, files_of, look_at_everything, refusal, refused, target
+from tests.hostile.attack import Target, each, files_of, look_at_everything, refusal, refused, target
 from tests.hostile.forge_avro import SYNC, container, nested, nested_text, sized, split
+from tests.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 
