@@ -94,7 +94,7 @@ class Writing:
         What this process remembered may be what a restore took back; its columns would come back, or hide new ones.
         """
         known = ledger.known
-        is_same = known is None or begun is None or known.state.schema_file == begun.file
+        is_same = known is None or known.state.schema_file == (None if begun is None else begun.file)
         return begun if ledger.is_shared or is_same else self.schema(ledger)
 
     def schema_text(self, now: Round, begun: TableSchema | None, own: pa.Schema, *, merges: bool = False) -> str:

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small worlds of two writers, in every interleaving of their storage calls with so many switches, and of their steps.
+
+Two invariants are judged from what was published alone, without the product's rules: optimistic writers are refused
+exactly when they must be (RFC-71), and the table's schemas form one line by the eight rows (RFC-82).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakebraid.api import transaction
+from lakebraid.api.transaction import Transaction, WriteResult
+from lakebraid.errors import SchemaConflict, WriteConflict
+from lakebraid.model import conflicts
+from lakebraid.services.compaction import plan_compaction
+from lakebraid.storage.memory import MemoryStorage
+from lakebraid.txn import session
+from lakebraid.txn.conflicts import STRATEGY
+from tests.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
+from tests.scene import Scene, TickingClock, make_table, table_on
+
+pytestmark = [pytest.mark.simulator]
+
+STARTS = "SimpleConcurrentFileWritesConflictResolutionStrategy"
+ENDS = "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy"
+S1 = pa.schema([("id", pa.string()), ("ts", pa.int64())])
+S2 = S1.append(pa.field("x", pa.int32()))
+S3 = S1.append(pa.field("y", pa.string()))
+ALL = 1_000_000
+SOME = int(os.environ.get("LAKEBRAID_SCHEDULES") or 250)
+"""Of the schedules with two switches the first ones; LAKEBRAID_SCHEDULES plays more, or all."""
+by_call = pytest.mark.parametrize(
+    ("switches", "runs_max"),
+    [pytest.param(1, ALL, id="one switch"), pytest.param(2, SOME, id="two switches", marks=pytest.mark.slow)],
+)
+both_ways = pytest.mark.parametrize("strategy", [STARTS, ENDS], ids=["by start", "by completion"])
+
+
+@dataclass(frozen=True)
+class End:
+    """How a write ended, as its process was told."""
+
+    label: str
+    start: str
+    completion: str | None
+    error: Exception | None = None
+    begun: frozenset[str] | None = None
+    """The table's columns as the write saw them before its first row."""
+
+    def met(self, other: End) -> bool:
+        """Whether neither could know what the other wrote: no one began after the other's completion."""
+        return self.completion is not None and other.completion is not None and not (self < other or other < self)
+
+    def __lt__(self, other: End) -> bool:
+        return self.completion is not None and self.completion < other.start
+
+
+def row(key: str) -> pa.Table:
+    return pa.table({"id": [key], "ts": [1]}, schema=S1)
+
+
+def rows(schema: pa.Schema, key: str) -> pa.Table:
+    values: dict[str, Any] = {"id": key, "ts": 1, "x": 8, "y": "nine"}
+    return pa.table({f.name: pa.array([values[f.name]], f.type) for f in schema}, schema=schema)
+
+
+def columns_at_begin(begun: Transaction) -> frozenset[str] | None:
+    return None if begun._schema.begun is None else frozenset(begun._schema.begun.columns.names)
+
+
+def writer(data: pa.Table) -> Callable[[Actor], End]:
+    """Begins, writes, commits; what it is told is its end."""
+
+    def body(actor: Actor) -> End:
+        table = table_on(actor.storage, actor.process.clock)
+        begun = table.begin()
+        seen = columns_at_begin(begun)
+        try:
+            begun.write(data)
+            done = begun.commit()
+        except (WriteConflict, SchemaConflict) as error:
+            return End(actor.process.name, begun.instant, None, error, seen)
+        return End(actor.process.name, begun.instant, done.completion_time, begun=seen)
+
+    return body
+
+
+class Silent(NoHeartbeat):
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+
+@contextmanager
+def without_heartbeats() -> Iterator[None]:
+    before = transaction.Heartbeat
+    transaction.Heartbeat = Silent  # type: ignore[assignment,misc]
+    try:
+        yield
+    finally:
+        transaction.Heartbeat = before  # type: ignore[misc]
+
+
+@cache
+def table_objects(strategy: str, concurrency: str, *, has_schema: bool = True, is_filled: bool = False) -> Any:
+    clock = TickingClock()
+    storage = MemoryStorage("memory://small", clock)
+    table = make_table(
+        storage,
+        clock,
+        S1 if has_schema else None,
+        buckets=4,
+        concurrency=concurrency,
+        properties={STRATEGY: "org.apache.hudi.client.transaction." + strategy},
+    )
+    if is_filled:
+        table.upsert(row("a"))
+    return objects_of(storage), clock.now_ms()
+
+
+def play(
+    objects: Any, bodies: Mapping[str, Callable[[Actor], End]], **bounds: int
+) -> Iterator[tuple[Played, list[End]]]:
+    found, now_ms = objects
+    with without_heartbeats():
+        for played in every_schedule(found, now_ms, bodies, **bounds):
+            for end in played.ends.values():
+                assert not isinstance(end, Exception), end
+            yield played, [end for end in played.ends.values() if isinstance(end, End)]
+
+
+# --- who is refused -------------------------------------------------------------------------------------------------------
+
+
+def check_refusals(ends: Sequence[End], places: Mapping[str, str], planned: str | None = None) -> None:
+    """Of two published writers of one place one began after the other's end; who was refused has met somebody there."""
+    for one, other in itertools.combinations(ends, 2):
+        if places[one.label] == places[other.label]:
+            assert not one.met(other), (one, other)
+    for end in ends:
+        rivals = [o for o in ends if o is not end and places[o.label] == places[end.label] and o.completion is not None]
+        met_plan = planned is not None and planned > end.start
+        if end.completion is None:
+            assert isinstance(end.error, WriteConflict)
+            assert met_plan or any((rival.completion or "") > end.start for rival in rivals), end
+        elif met_plan:
+            assert planned > end.completion, "it was planned before the write was published, and after it began"
+
+
+def check_rows(played: Played, ends: Sequence[End], keys: Mapping[str, str], before: Sequence[str] = ()) -> None:
+    clock = TickingClock(int(played.world.now))
+    storage = MemoryStorage("memory://afterwards", clock)
+    for name, (data, _) in played.world.disk.objects.items():
+        storage.create(name, data)
+    found = table_on(storage, clock).to_arrow(columns=["id"])
+    wanted = {keys[end.label] for end in ends if end.completion is not None}
+    assert sorted(found.column("id").to_pylist()) == sorted({*wanted, *before})
+
+
+@both_ways
+@by_call
+@pytest.mark.parametrize("keys", [("a", "a"), ("a", "b")], ids=["one bucket", "two buckets"])
+def test_writers_are_refused_exactly_when_they_met(
+    strategy: str, keys: tuple[str, str], switches: int, runs_max: int
+) -> None:
+    places = dict(zip(("one", "two"), keys, strict=True))
+    bodies = {name: writer(row(key)) for name, key in places.items()}
+    outcomes = set()
+    for played, ends in play(table_objects(strategy, "occ"), bodies, switches=switches, runs_max=runs_max):
+        check_refusals(ends, places)
+        check_rows(played, ends, places)
+        outcomes.add(tuple(sorted(end.label for end in ends if end.completion is None)))
+    assert outcomes == ({(), ("one",), ("two",)} if keys[0] == keys[1] else {()}), "each can lose, and both can win"
+
+
+@both_ways
+@by_call
+def test_a_compaction_planned_meanwhile_refuses_a_writer_and_one_before_does_not(
+    strategy: str, switches: int, runs_max: int
+) -> None:
+    plans: list[str | None] = []
+
+    def planner(actor: Actor) -> str | None:
+        plans.append(plan_compaction(actor.ledger))
+        return plans[-1]
+
+    outcomes = set()
+    objects = table_objects(strategy, "occ", is_filled=True)
+    for played, ends in play(objects, {"one": writer(row("a")), "plan": planner}, switches=switches, runs_max=runs_max):
+        check_refusals(ends, {"one": "a"}, plans[-1])
+        check_rows(played, ends, {"one": "a"}, ["a"])
+        outcomes.add(ends[0].completion is None)
+    assert outcomes == {True, False}
+
+
+# --- which schema the table has ---------------------------------------------------------------------------------------------
+
+Names = frozenset[str] | None
+
+
+def judged(begun: Names, now: Names, incoming: frozenset[str]) -> Names:
+    """The table's columns after a commit by the eight rows, told anew; None for a conflict."""
+    own = incoming | (begun or frozenset())
+    if now in (begun, own):
+        return own
+    return now if begun is not None and own == begun else None
+
+
+def check_schemas(first: Names, ends: Sequence[End], schemas: Mapping[str, pa.Schema], last: frozenset[str]) -> None:
+    """Goes through the commits in the order of their completion; each refused one must have been in conflict.
+
+    What a write takes for the schema of its beginning is one that the table had when it began or soon after.
+    """
+    done = sorted((end for end in ends if end.completion is not None), key=lambda end: end.completion or "")
+    line: list[tuple[str, Names]] = [("", first)]
+
+    def could_see(end: End) -> bool:
+        at_start = max(at for at, (since, _) in enumerate(line) if since < end.start)
+        return end.begun in [names for _, names in line[at_start:]]
+
+    for end in done:
+        assert could_see(end), f"{end} took another schema for that of its beginning"
+        after = judged(end.begun, line[-1][1], frozenset(schemas[end.label].names))
+        assert after is not None, f"{end} is a conflict by RFC-82, and was published"
+        line.append((end.completion or "", after))
+    for end in ends:
+        if end.completion is None:
+            assert isinstance(end.error, SchemaConflict), end
+            assert could_see(end), f"{end} took another schema for that of its beginning"
+            against = judged(end.begun, line[-1][1], frozenset(schemas[end.label].names))
+            assert against is None, f"{end} was refused without a conflict"
+    assert last == line[-1][1]
+
+
+PAIRS = {
+    "the same rows": (S1, S1),
+    "one adds a column": (S1, S2),
+    "both add the same": (S2, S2),
+    "each adds another": (S2, S3),
+}
+
+
+@by_call
+@pytest.mark.parametrize("concurrency", ["nbcc", "occ"])
+@pytest.mark.parametrize("has_schema", [True, False], ids=["S1 before", "none before"])
+@pytest.mark.parametrize("pair", [*PAIRS])
+def test_schemas_form_one_line(concurrency: str, pair: str, switches: int, runs_max: int, *, has_schema: bool) -> None:
+    if switches > 1 and pair != "each adds another":
+        pytest.skip("two switches are played where most can go wrong")
+    schemas = dict(zip(("one", "two"), PAIRS[pair], strict=True))
+    bodies = {name: writer(rows(schemas[name], key)) for name, key in (("one", "a"), ("two", "b"))}
+    objects = table_objects(STARTS, concurrency, has_schema=has_schema)
+    for played, ends in play(objects, bodies, switches=switches, runs_max=runs_max):
+        last = played.afterwards(lambda a: frozenset(table_on(a.storage, a.process.clock).schema.names))
+        check_schemas(frozenset(S1.names) if has_schema else None, ends, schemas, last)
+        check_rows(played, ends, {"one": "a", "two": "b"})
+
+
+# --- all orders of the steps, through the public API ------------------------------------------------------------------------
+
+ORDERS = sorted({*itertools.permutations(("one", "one", "one", "two", "two", "two"))})
+
+
+def in_steps(scene: Scene, order: Sequence[str], data: Mapping[str, pa.Table]) -> list[End]:
+    """Begin, write and commit of two writers in this order."""
+    open_: dict[str, Transaction] = {}
+    ends: dict[str, End] = {}
+    steps = {name: iter(("write", "commit")) for name in data}
+    for name in order:
+        if name not in open_:
+            open_[name] = scene.other().begin()
+        elif next(steps[name]) == "write":
+            open_[name].write(data[name])
+        else:
+            try:
+                done: WriteResult = open_[name].commit()
+            except (WriteConflict, SchemaConflict) as error:
+                ends[name] = End(name, open_[name].instant, None, error, columns_at_begin(open_[name]))
+            else:
+                seen = columns_at_begin(open_[name])
+                ends[name] = End(name, open_[name].instant, done.completion_time, begun=seen)
+    return [*ends.values()]
+
+
+@both_ways
+@pytest.mark.parametrize("keys", [("a", "a"), ("a", "b")], ids=["one place", "two places"])
+@pytest.mark.parametrize("kind", ["mor", "cow"])
+def test_in_every_order_of_their_steps_writers_are_refused_exactly_when_they_met(
+    strategy: str, keys: tuple[str, str], kind: str
+) -> None:
+    places = dict(zip(("one", "two"), keys, strict=True))
+    for order in ORDERS:
+        properties = {STRATEGY: "org.apache.hudi.client.transaction." + strategy}
+        arguments = {"schema": S1, "concurrency": "occ", "buckets": 4, "properties": properties, "table_type": kind}
+        scene = Scene(arguments=arguments)
+        ends = in_steps(scene, order, {name: row(key) for name, key in places.items()})
+        check_refusals(ends, places)
+        wanted = sorted({places[end.label] for end in ends if end.completion is not None})
+        assert sorted(scene.table.to_arrow(columns=["id"]).column("id").to_pylist()) == wanted
+
+
+@pytest.mark.parametrize("concurrency", ["nbcc", "occ"])
+@pytest.mark.parametrize("has_schema", [True, False], ids=["S1 before", "none before"])
+@pytest.mark.parametrize("pair", [*PAIRS])
+def test_in_every_order_of_their_steps_schemas_form_one_line(pair: str, concurrency: str, *, has_schema: bool) -> None:
+    schemas = dict(zip(("one", "two"), PAIRS[pair], strict=True))
+    for order in ORDERS:
+        first = S1 if has_schema else None
+        scene = Scene(arguments={"schema": first, "concurrency": concurrency, "buckets": 4})
+        data = {name: rows(schemas[name], key) for name, key in (("one", "a"), ("two", "b"))}
+        ends = in_steps(scene, order, data)
+        last = frozenset(scene.other().schema.names)
+        check_schemas(frozenset(S1.names) if has_schema else None, ends, schemas, last)
+
+
+# --- the judges are awake -----------------------------------------------------------------------------------------------------
+
+
+@both_ways
+def test_a_writer_that_overlooks_rivals_is_found(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conflicts, "_completed_since", lambda instant, begun, _: None)
+    with pytest.raises(AssertionError, match="End"):
+        test_writers_are_refused_exactly_when_they_met(strategy, ("a", "a"), 1, ALL)
+
+
+@both_ways
+def test_a_writer_that_is_refused_for_nothing_is_found(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conflicts, "_completed_since", lambda instant, begun, _: "always")
+    with pytest.raises(AssertionError, match="End"):
+        test_writers_are_refused_exactly_when_they_met(strategy, ("a", "a"), 1, ALL)
+
+
+def test_a_schema_that_is_not_looked_at_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = session.Writing.schema_text
+
+    def sleepy(self: Any, now: Any, begun: Any, own: pa.Schema, *, merges: bool = False) -> str:
+        return real(self, now, begun, own, merges=True)
+
+    monkeypatch.setattr(session.Writing, "schema_text", sleepy)
+    with pytest.raises(AssertionError, match="is a conflict by RFC-82"):
+        test_schemas_form_one_line("nbcc", "each adds another", 1, ALL, has_schema=True)
