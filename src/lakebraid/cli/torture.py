@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -47,6 +48,9 @@ class Storm:
     rows: int
     kill: float
     stop: float
+    concurrency: str = "nbcc"
+    table_type: str = "mor"
+    index: str = "bucket"
     clock: SystemClock = field(default_factory=SystemClock)
     kills: int = 0
     stops: int = 0
@@ -56,7 +60,7 @@ class Storm:
         actor.notes_bytes = log.stat().st_size if log.exists() else 0
         command = [
             sys.executable, "-m", "lakebraid.cli.torture_actor", actor.role, str(actor.number), str(self.folder / "table"), str(log),
-            str(self.keys), str(self.rows), str(int(self.clock.random() * 2**31)),
+            str(self.keys), str(self.rows), str(int(self.clock.random() * 2**31)), self.concurrency,
         ]  # fmt: skip
         with (self.folder / f"{actor.role}-{actor.number}.err").open("ab") as errors:
             actor.process = subprocess.Popen(command, stderr=errors)  # noqa: S603 - our own module, our own arguments
@@ -106,6 +110,15 @@ class Storm:
 )
 @click.option("--rows", default=20, show_default=True, type=click.IntRange(1), help="Rows of one write.")
 @click.option("--buckets", default=4, show_default=True, type=click.IntRange(1), help="Buckets of the table.")
+@click.option(
+    "--concurrency",
+    default="nbcc",
+    show_default=True,
+    type=click.Choice(["nbcc", "occ"]),
+    help="occ: refused ones retry.",
+)
+@click.option("--table-type", default="mor", show_default=True, type=click.Choice(["mor", "cow"]))
+@click.option("--index", default="bucket", show_default=True, type=click.Choice(["bucket", "simple"]))
 @click.option("--keep", is_flag=True, help="Keep the table and the writers' notes, also if nothing is wrong.")
 def torture(
     path: str | None,
@@ -118,6 +131,9 @@ def torture(
     keys: int,
     rows: int,
     buckets: int,
+    concurrency: str,
+    table_type: str,
+    index: str,
     keep: bool,
 ) -> int:
     r"""Kill and stop real writers on one table at random, then account for every row.
@@ -129,11 +145,12 @@ def torture(
     \b
     Example:
       lakebraid torture --writers 8 --seconds 60 --kill 0.1 --stop 0.1
+      lakebraid torture --concurrency occ --table-type cow --index simple
     """
     folder = Path(path or tempfile.mkdtemp(prefix="lakebraid-torture-"))
     if path and folder.exists() and any(folder.iterdir()):
         raise lb.InvalidArgument(f"{folder} is not empty. Nothing was changed. Name a new folder.")
-    storm = Storm(folder, keys, rows, kill, stop)
+    storm = Storm(folder, keys, rows, kill, stop, concurrency, table_type, index)
     _, verdict = rage(storm, seconds, writers=writers, compactors=compactors, buckets=buckets)
     if verdict.is_clean and not keep and path is None:
         shutil.rmtree(folder)
@@ -145,7 +162,7 @@ def torture(
 def rage(storm: Storm, seconds: float, *, writers: int, compactors: int, buckets: int) -> tuple[lb.Table, Verdict]:
     """Lets the storm loose on a new table in its folder, heals it, and accounts for every row; tells it as it goes."""
     storm.folder.mkdir(parents=True, exist_ok=True)
-    table = _make_table(storm.folder, buckets)
+    table = _make_table(storm, buckets)
     actors = [_Actor("writer", n) for n in range(writers)] + [_Actor("compactor", n) for n in range(compactors)]
     actors += [_Actor("rescuer", 0), _Actor("reader", 0)]
     with _ended(actors):
@@ -156,13 +173,16 @@ def rage(storm: Storm, seconds: float, *, writers: int, compactors: int, buckets
     return table, verdict
 
 
-def _make_table(folder: Path, buckets: int) -> lb.Table:
+def _make_table(storm: Storm, buckets: int) -> lb.Table:
+    kinds: dict[str, Any] = {"concurrency": storm.concurrency, "table_type": storm.table_type, "index": storm.index}
+    if storm.index == "bucket":
+        kinds["buckets"] = buckets
     return lb.Table.create(
-        folder / "table",
+        storm.folder / "table",
         SCHEMA,
         record_keys=["id"],
         ordering_fields=["ts"],
-        buckets=buckets,
+        **kinds,
         properties={"hoodie.client.heartbeat.interval_in_ms": "1000"},
     )
 

@@ -11,6 +11,7 @@ import os
 import random  # noqa: TID251 - a seeded generator that decides what to try, not part of the product's own choices
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,6 +23,7 @@ from lakebraid.clock import SystemClock
 
 _DELETES = 0.15
 _ABORTS = 0.03
+_ATTEMPTS_MAX = 200
 
 
 class Notes:
@@ -35,14 +37,15 @@ class Notes:
 
 
 def main(arguments: list[str]) -> None:
-    role, number, path, log, keys, rows, seed = arguments
+    role, number, path, log, keys, rows, seed, concurrency = arguments
     signal.signal(signal.SIGTERM, _leave)
     table, notes, chance = lb.Table.open(path), Notes(log), random.Random(int(seed))  # noqa: S311 - see above
     clock = SystemClock()
+    writer = Writer(table, notes, chance, clock, int(number), int(keys), int(rows), is_optimistic=concurrency == "occ")
     notes.say("started")
     while True:
         if role == "writer":
-            _write(table, notes, chance, clock, int(number), int(keys), int(rows))
+            writer.write()
         elif role == "compactor":
             _guarded(notes, "compacted", table.compact)
             clock.sleep(0.5 * chance.random())
@@ -58,35 +61,63 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
     os._exit(0)  # at once: an exception could end up in the hands of whatever is running now
 
 
-def _write(
-    table: lb.Table, notes: Notes, chance: random.Random, clock: SystemClock, writer: int, keys: int, count: int
-) -> None:
-    """One transaction. Its rows are noted before anybody can see them, its end after it is known."""
-    deletes = chance.random() < _DELETES
-    begun = clock.monotonic()
-    try:
-        txn = table.begin("delete" if deletes else "upsert")
-        number = clock.now_ms()
-        ids = chance.sample(range(keys), min(keys, chance.randint(1, count)))
-        # Coarse times, so that versions of different writers tie.
-        rows: list[dict[str, Any]] = [{"id": i, "ts": number // 200 - chance.randint(0, 10)} for i in ids]
+@dataclass(frozen=True)
+class Writer:
+    """Writes rows of random keys; if it is refused because another one was faster, the same keys again."""
+
+    table: lb.Table
+    notes: Notes
+    chance: random.Random
+    clock: SystemClock
+    number: int
+    keys: int
+    count: int
+    is_optimistic: bool
+
+    def write(self) -> None:
+        """One write, and in optimistic tables as many more as it takes."""
+        deletes = self.chance.random() < _DELETES
+        ids = self.chance.sample(range(self.keys), min(self.keys, self.chance.randint(1, self.count)))
+        for attempt in range(_ATTEMPTS_MAX if self.is_optimistic else 1):
+            try:
+                self._transact(ids, deletes=deletes)
+            except lb.CommitRefused as error:
+                self.notes.say("refused", instant=error.facts.get("instant"), why=type(error).__name__, rows=len(ids))
+                self.clock.sleep(0.05 * 2 ** min(attempt, 5) * self.chance.random())
+                continue
+            except lb.CommitUnknown as error:
+                self.notes.say("unknown", instant=error.facts.get("instant"))
+            except lb.LakebraidError as error:
+                self.notes.say("failed", error=f"{type(error).__name__}: {error}")
+            return
+        if self.is_optimistic:
+            self.notes.say("failed", error=f"refused {_ATTEMPTS_MAX} times in a row")
+
+    def _transact(self, ids: list[int], *, deletes: bool) -> None:
+        """One transaction. Its rows are noted before anybody can see them, its end after it is known."""
+        begun = self.clock.monotonic()
+        txn = self.table.begin("delete" if deletes else "upsert")
+        number = self.clock.now_ms()
+        rows: list[dict[str, Any]] = [{"id": i, "ts": self._event_time(number)} for i in ids]
         if not deletes:
-            rows = [{**row, "writer": writer, "number": number, "note": f"{txn.instant}"} for row in rows]
-        notes.say("begun", instant=txn.instant, deletes=deletes, rows=[list(row.values()) for row in rows])
+            rows = [{**row, "writer": self.number, "number": number, "note": f"{txn.instant}"} for row in rows]
+        self.notes.say("begun", instant=txn.instant, deletes=deletes, rows=[list(row.values()) for row in rows])
         txn.write(pa.Table.from_pylist(rows))
-        if chance.random() < _ABORTS:
+        if self.chance.random() < _ABORTS:
             txn.abort()
-            notes.say("refused", instant=txn.instant, why="aborted")
+            self.notes.say("refused", instant=txn.instant, why="aborted", rows=0)
             return
         result = txn.commit()
-        seconds = round(clock.monotonic() - begun, 4)
-        notes.say("published", instant=result.instant, completion=result.completion_time, seconds=seconds)
-    except lb.CommitRefused as error:
-        notes.say("refused", instant=error.facts.get("instant"), why=type(error).__name__)
-    except lb.CommitUnknown as error:
-        notes.say("unknown", instant=error.facts.get("instant"))
-    except lb.LakebraidError as error:
-        notes.say("failed", error=f"{type(error).__name__}: {error}")
+        seconds = round(self.clock.monotonic() - begun, 4)
+        self.notes.say("published", instant=result.instant, completion=result.completion_time, seconds=seconds)
+
+    def _event_time(self, now_ms: int) -> int:
+        """Coarse and often late, so that versions of different writers tie and stale ones come.
+
+        Optimistic writers of one key come one after the other, and so do their times: a copy-on-write table forgets a
+        delete once it is done, so a late event would bring the row back, as it does in Apache Hudi.
+        """
+        return now_ms if self.is_optimistic else now_ms // 200 - self.chance.randint(0, 10)
 
 
 def _guarded(notes: Notes, what: str, work: Any) -> None:

@@ -26,6 +26,9 @@ class Verdict:
     unanswered: int = 0
     """Published writes whose writer died before it could note so."""
     refused: int = 0
+    rows_written: int = 0
+    rows_redone: int = 0
+    """Written in vain, by writers that another one got in the way of."""
     compactions: int = 0
     reads: int = 0
     rows: int = 0
@@ -42,6 +45,7 @@ class Verdict:
             ("commits", f"{self.published:,} ({self.published / self.seconds:.1f} per second)"),
             ("of them unanswered", f"{self.unanswered:,}"),
             ("refused or aborted", f"{self.refused:,}"),
+            ("rows written again", f"{self.rows_redone / max(self.rows_written, 1):.1%} of {self.rows_written:,}"),
             ("compactions", f"{self.compactions:,}"),
             ("reads checked", f"{self.reads:,}"),
             ("p50, p99 of a write", f"{times[len(times) // 2]:.3f} s, {times[int(len(times) * 0.99)]:.3f} s"),
@@ -94,6 +98,7 @@ def _writes(folder: Path, completed: dict[str, str | None], verdict: Verdict) ->
         instant = note.get("instant") or ""
         if note["what"] == "begun":
             rows = [(*row, *[None] * (5 - len(row))) for row in note["rows"]]
+            verdict.rows_written += len(rows)
             writes[instant] = _Write(note["deletes"], rows, completed.get(instant))
         elif note["what"] == "published":
             verdict.commit_seconds.append(note["seconds"])
@@ -103,6 +108,7 @@ def _writes(folder: Path, completed: dict[str, str | None], verdict: Verdict) ->
                 )
         elif note["what"] == "refused":
             verdict.refused += 1
+            verdict.rows_redone += note["rows"]
             if completed.get(instant) is not None:
                 verdict.problems.append(f"{instant} was refused ({note['why']}) and is on the timeline")
     verdict.published = sum(w.completion is not None for w in writes.values())
