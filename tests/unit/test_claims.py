@@ -42,3 +42,18 @@ def test_an_executor_that_lost_its_claim_leaves_the_heartbeat_of_the_new_one_alo
         table.compact()
     assert list(Path(table.path, ".hoodie/.heartbeat").iterdir())
     assert table.compact() == [], "its holder counts as alive"
+
+
+def test_an_executor_whose_plan_a_restore_took_back_is_told_so_not_that_a_file_is_missing(table, monkeypatch):
+    until = table.savepoint().instant
+    table.upsert([{"id": n, "ts": 2} for n in range(10)])
+    real = compaction.run_tasks
+
+    def late(*arguments, **options):
+        lb.Table.open(table.path).restore(until)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(compaction, "run_tasks", late)
+    with pytest.raises(ClaimLost, match="taken back"):
+        table.compact()
+    assert table.to_arrow(columns=["ts"]).column("ts").to_pylist() == [1] * 10

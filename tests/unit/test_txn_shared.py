@@ -1,162 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beside Apache Hudi: a small model of its writer, which decides on the timeline under its lock and knows no ledger."""
+"""Deciding beside Apache Hudi: its times, its lock, what it takes back, and what it did while one of ours was dead."""
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lakebraid import limits
 from lakebraid.clock import SystemClock
 from lakebraid.errors import CommitRefused, RolledBack, StorageError, UnsupportedTable
-from lakebraid.format.commit import CommitMetadata, format_commit
-from lakebraid.format.history import ArchivedInstant, write_history
-from lakebraid.format.names import State, TimelineFileName, history_file_name
+from lakebraid.format.commit import CommitMetadata
+from lakebraid.format.names import State
 from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_compaction_plan
 from lakebraid.format.properties import format_properties
 from lakebraid.format.rollbacks import (
     InstantInfo,
     RollbackMetadata,
-    RollbackPlan,
-    RollbackRequest,
     format_rollback_metadata,
-    format_rollback_plan,
-    parse_rollback_metadata,
 )
-from lakebraid.format.times import format_instant_time, parse_instant_time
-from lakebraid.model.config import parse_config
+from lakebraid.format.times import parse_instant_time
 from lakebraid.storage import LocalStorage, MemoryStorage, Storage
-from lakebraid.table.loading import load_timeline
 from lakebraid.txn import operations, plans
 from lakebraid.txn.file_lock import LOCK, FileLock
-from lakebraid.txn.foreign import adopt_rollback
-from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.plans import ClaimLost
-from lakebraid.txn.rescue import rescue
-from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
-from tests.table_builder import put_history
-from tests.unit import test_txn_ledger as alone
+from lakebraid.txn.rollback import roll_back
+from tests.hudi_model import (
+    CONFIG,
+    PROPERTIES,
+    Hudi,
+    completions,
+    decided_but_dead,
+    killed,
+    names,
+    shared,
+)
 from tests.unit.test_txn_ledger import Clock, publish
 
 pytestmark = pytest.mark.unit
-
-PROPERTIES = alone.PROPERTIES | {
-    "hoodie.index.type": "BUCKET",
-    "hoodie.bucket.index.num.buckets": "2",
-    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
-    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
-}
-CONFIG = parse_config(PROPERTIES, "t")
-TIMELINE = ".hoodie/timeline"
-LONG_AGO_MS = limits.HEARTBEAT_TIMEOUT_MS + 1000
-
-
-class Hudi:
-    """Takes the lock for a moment to begin and to complete; its times are its clock's, never two the same."""
-
-    def __init__(self, storage: Storage, clock: Clock | SystemClock) -> None:
-        self.storage, self.clock = storage, clock
-
-    @contextmanager
-    def locked(self) -> Iterator[str]:
-        while True:
-            try:
-                self.storage.create(LOCK, b"")
-                break
-            except StorageError:
-                self.clock.sleep(0.002)
-        self.clock.sleep(0.002)
-        yield format_instant_time(self.clock.now_ms(), CONFIG.zone)
-        self.storage.delete([LOCK])
-
-    def begin(self, action: str = "deltacommit") -> str:
-        with self.locked() as start:
-            beat(self.storage, start)
-            self.put(start, action, State.REQUESTED)
-        self.put(start, action, State.INFLIGHT)
-        return start
-
-    def complete(self, start: str, action: str = "deltacommit") -> str:
-        with self.locked() as completion:
-            self.put(start, action, State.COMPLETED, completion, format_commit(CommitMetadata()))
-        self.storage.delete([f".hoodie/.heartbeat/{start}"])
-        return completion
-
-    def commit(self) -> str:
-        return self.complete(self.begin())
-
-    def plan_rollback(self, victim: str, *files: tuple[str, str], action: str = "deltacommit") -> str:
-        with self.locked() as start:
-            requests = tuple(RollbackRequest(partition, files=(name,)) for partition, name in files)
-            plan = RollbackPlan(InstantInfo(victim, action), requests)
-            self.put(start, "rollback", State.REQUESTED, data=format_rollback_plan(plan, self.storage.url))
-        return start
-
-    def roll_back(self, victim: str) -> str:
-        start = self.plan_rollback(victim)
-        self.finish(start, victim)
-        return start
-
-    def finish(self, rollback: str, victim: str) -> None:
-        with self.locked() as completion:
-            self.remove(victim, State.INFLIGHT, State.REQUESTED)
-            done = format_rollback_metadata(RollbackMetadata(rollback, (InstantInfo(victim, "deltacommit"),)))
-            self.put(rollback, "rollback", State.COMPLETED, completion, done)
-
-    def archive(self, start: str) -> None:
-        """Moves one completed write into the history."""
-        with self.locked():
-            done = load_timeline(self.storage, CONFIG).write(start)
-            row = ArchivedInstant(start, done.completion_time, "deltacommit", format_commit(CommitMetadata()), None)
-            put_history(self.storage, {history_file_name(start, start, 0): write_history([row])}, 1)
-            self.storage.delete([f"{TIMELINE}/{name}" for name in names(self.storage) if name.startswith(start)])
-
-    def put(self, start: str, action: str, state: State, completion: str | None = None, data: bytes = b"") -> None:
-        self.storage.create(f"{TIMELINE}/{TimelineFileName(start, completion, action, state).format()}", data)
-
-    def remove(self, start: str, *states: State, action: str = "deltacommit") -> None:
-        self.storage.delete([f"{TIMELINE}/{TimelineFileName(start, None, action, s).format()}" for s in states])
-
-
-class Killed(BaseException):
-    pass
-
-
-class Mortal(MemoryStorage):
-    """A process's view of the store; it dies before the call that `doom` names, and does nothing any more."""
-
-    doom: tuple[str, str] | None
-
-    @staticmethod
-    def on(storage: MemoryStorage, call: str, name: str) -> Mortal:
-        made = Mortal(clock=storage.clock, _objects=storage._objects, _changes=storage._changes)
-        object.__setattr__(made, "doom", (call, name))
-        object.__setattr__(made, "dead", False)
-        return made
-
-    def _live(self, call: str, names: list[str]) -> None:
-        if self.dead or (self.doom[0] == call and any(re.search(self.doom[1], name) for name in names)):
-            object.__setattr__(self, "dead", True)
-            raise Killed
-
-    def create(self, name, data):
-        self._live("create", [name])
-        super().create(name, data)
-
-    def copy(self, source, target):
-        self._live("copy", [target])
-        super().copy(source, target)
-
-    def delete(self, names):
-        names = list(names)
-        self._live("delete", names)
-        super().delete(names)
 
 
 @pytest.fixture
@@ -174,33 +57,6 @@ def storage(clock: Clock) -> MemoryStorage:
 @pytest.fixture
 def hudi(storage: MemoryStorage, clock: Clock) -> Hudi:
     return Hudi(storage, clock)
-
-
-def shared(storage: Storage, **changes: object) -> Ledger:
-    lock = FileLock(storage, storage.clock)
-    return Ledger(storage, storage.clock, CONFIG, **{"lock": lock, "is_shared": True} | changes)
-
-
-def killed(storage: MemoryStorage, call: str, name: str, act) -> None:
-    """Runs `act(ledger)` in a process that dies at that call, holding the lock, which is then found to be dead."""
-    with pytest.raises(Killed):
-        act(shared(Mortal.on(storage, call, name)))
-    storage.delete([LOCK])
-
-
-def decided_but_dead(storage: MemoryStorage, start: str) -> None:
-    """A writer decides to publish and dies before anybody can see it on the timeline."""
-    killed(storage, "copy", r"\.deltacommit$", lambda dying: publish(dying, "a", start))
-    assert (newest := shared(storage).newest()).kind == "publish"
-    assert newest.files[0][1] not in storage._objects
-
-
-def names(storage: Storage) -> list[str]:
-    return [info.name.rpartition("/")[2] for info in storage.list_folder(TIMELINE)[0]]
-
-
-def completions(storage: Storage) -> list[str]:
-    return [i.completion_time for i in load_timeline(storage, CONFIG).completed]
 
 
 # Times
@@ -464,151 +320,6 @@ def test_a_plan_of_hudi_can_be_claimed_and_published(storage, hudi):
     on = shared(storage)
     epoch = plans.claim(on, "c", start, seen=None)
     assert plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) in completions(storage)
-
-
-# Dead writers of Hudi
-
-LOGS = ("p=1/.a-0_{}.log.1_0-1-2", ".b-0_{}.log.1_1-1-3")
-
-
-def dead_write(hudi: Hudi, *, listed: bool) -> tuple[str, list[str]]:
-    """A write of Hudi that died, with its files: markers of its own kind, and one that leads to another write's file."""
-    other = hudi.begin()
-    hudi.complete(other)
-    start = hudi.begin()
-    files = [name.format(start) for name in LOGS]
-    strange = [LOGS[0].format(other), f"../x/.a-0_{start}.log.1_0-1-2"]
-    for name in (*files, strange[0]):
-        hudi.storage.create(name, b"rows")
-    folder = f".hoodie/.temp/{start}"
-    lines = [f"{name}.marker.CREATE" for name in (*files, *strange)]
-    if listed:
-        hudi.storage.create(f"{folder}/MARKERS.type", b"TIMELINE_SERVER_BASED")
-        hudi.storage.create(f"{folder}/MARKERS0", f"{lines[0]}\n{lines[2]}\n{lines[3]}\n".encode())
-        hudi.storage.create(f"{folder}/MARKERS12", f"{lines[1]}\np=1/.a-0_{start}.log.2_0-".encode())
-    else:
-        for line in lines[:3]:
-            hudi.storage.create(f"{folder}/{line}", b"")
-    return start, files
-
-
-def data_files(storage: Storage) -> list[str]:
-    return [info.name for info in storage.list() if ".log." in info.name and not info.name.startswith(".hoodie")]
-
-
-@pytest.mark.parametrize("listed", [True, False])
-def test_a_dead_write_of_hudi_is_rolled_back_with_exactly_its_own_files(storage, hudi, clock, listed):
-    start, files = dead_write(hudi, listed=listed)
-    others = [name for name in data_files(storage) if name not in files]
-    clock.ms += LONG_AGO_MS
-    found = rescue(shared(storage), "r")
-    assert found.rolled_back == (start,)
-    assert data_files(storage) == others != []
-    assert not any(name.startswith(start) for name in names(storage))
-    done = next(name for name in names(storage) if name.endswith(".rollback"))
-    metadata = parse_rollback_metadata(storage.read(f"{TIMELINE}/{done}", 10_000), done)
-    assert metadata.instants == (InstantInfo(start, "deltacommit"),)
-    assert {f for part in metadata.partitions.values() for f in part.deleted} == {f.rpartition("/")[2] for f in files}
-    assert storage.list(".hoodie/.temp") == storage.list(".hoodie/.heartbeat") == []
-    assert rescue(shared(storage), "r").rolled_back == ()
-
-
-def test_a_write_of_hudi_with_a_fresh_heartbeat_is_left_alone(storage, hudi, clock):
-    start = hudi.begin()
-    clock.ms += LONG_AGO_MS
-    beat(storage, start)
-    assert rescue(shared(storage), "r").rolled_back == ()
-    assert not roll_back(shared(storage), "r", start)
-    assert hudi.complete(start) in completions(storage)
-
-
-def test_without_a_lock_nobody_elses_write_is_rolled_back(storage, hudi, clock):
-    start = hudi.begin()
-    clock.ms += LONG_AGO_MS
-    assert not roll_back(Ledger(storage, clock, CONFIG), "r", start)
-    assert f"{start}.deltacommit.inflight" in names(storage)
-
-
-def test_a_write_that_hudi_completed_after_all_keeps_its_files(storage, hudi, clock):
-    start, files = dead_write(hudi, listed=False)
-    clock.ms += LONG_AGO_MS
-    rollback = take_back(shared(storage), "r", start, limits.HEARTBEAT_TIMEOUT_MS)
-    completion = hudi.complete(start)
-    finish_rollback(shared(storage), "r", rollback)
-    assert set(files) <= set(data_files(storage))
-    assert completion in completions(storage)
-    assert shared(storage).newest().state.rollbacks == {}
-
-
-def test_a_rollback_of_ours_that_hudi_finished_is_not_finished_twice(storage, hudi):
-    start = operations.begin(shared(storage), "a")
-    rollback = take_back(shared(storage), "r", start, 0)
-    hudi.finish(rollback, start)
-    finish_rollback(shared(storage), "r", rollback)
-    assert sum(name.endswith(".rollback") for name in names(storage)) == 1
-    operations.begin(shared(storage), "b")
-    assert shared(storage).newest().state.rollbacks == {}
-
-
-def test_hudi_leaves_our_running_rollback_alone(storage, clock):
-    start = operations.begin(shared(storage), "a")
-    rollback = take_back(shared(storage), "r", start, 0)
-    beaten_ms = storage.info(f".hoodie/.heartbeat/{rollback}").modified_ms
-    assert clock.ms - beaten_ms <= 200, "the lock is kept for as long as Hudi's clocks may differ"
-
-
-def test_an_unfinished_rollback_of_hudi_is_finished_by_its_plan(storage, hudi, clock):
-    start, files = dead_write(hudi, listed=False)
-    others = [name for name in data_files(storage) if name not in files]
-    storage.delete([info.name for info in storage.list(".hoodie/.temp")])
-    planned_files = [("p=1", files[0].partition("/")[2]), ("", files[1]), ("p=1", others[0].partition("/")[2])]
-    rollback = hudi.plan_rollback(start, *planned_files)
-    clock.ms += LONG_AGO_MS
-    assert rescue(shared(storage), "r").finished == (rollback,)
-    assert data_files(storage) == others
-    assert [name for name in names(storage) if name.startswith(rollback) and "_" in name] != []
-    assert not any(name.startswith(start) for name in names(storage))
-
-
-def test_a_rollback_that_hudi_executes_now_is_left_to_it(storage, hudi, clock):
-    start, _ = dead_write(hudi, listed=False)
-    clock.ms += LONG_AGO_MS
-    rollback = hudi.plan_rollback(start)
-    assert not adopt_rollback(shared(storage), "r", rollback)
-    assert not roll_back(shared(storage), "r", start)
-    assert rescue(shared(storage), "r").rolled_back == ()
-
-
-def test_a_rollback_of_a_published_write_is_left_to_hudi(storage, hudi, clock):
-    start = hudi.begin()
-    completion = hudi.complete(start)
-    rollback = hudi.plan_rollback(start)
-    clock.ms += LONG_AGO_MS
-    assert not adopt_rollback(shared(storage), "r", rollback)
-    assert completion in completions(storage)
-
-
-def test_a_torn_rollback_of_hudi_is_left_as_it_is(storage, hudi, clock):
-    hudi.put(hudi.begin()[:-1] + "9", "rollback", State.REQUESTED, data=b"")
-    before = names(storage)
-    clock.ms += LONG_AGO_MS
-    beat(storage, before[0][:17])
-    assert rescue(shared(storage), "r").finished == ()
-    assert names(storage) == before
-
-
-def test_an_unfinished_rollback_of_a_compaction_leaves_its_plan(storage, hudi, clock):
-    with hudi.locked() as start:
-        plan = format_compaction_plan(CompactionPlan((CompactionOperation("", "a-0", "20260102030405678"),)))
-        hudi.put(start, "compaction", State.REQUESTED, data=plan)
-        hudi.put(start, "compaction", State.INFLIGHT)
-    base = f"a-0_0-1-2_{start}.parquet"
-    storage.create(base, b"rows")
-    rollback = hudi.plan_rollback(start, ("", base), action="compaction")
-    clock.ms += LONG_AGO_MS
-    assert rescue(shared(storage), "r").finished == (rollback,)
-    assert [name for name in names(storage) if name.startswith(start)] == [f"{start}.compaction.requested"]
-    assert base not in [info.name for info in storage.list_folder("")[0]]
 
 
 # Everybody at once

@@ -22,6 +22,7 @@ from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.operations import forgotten_before
 from lakebraid.txn.session import Writing
+from lakebraid.txn.shared import victims_since
 
 _SCHEMAS_TRIED = 20
 """Commits that are asked whether they state the table's schema; every one of ours does."""
@@ -114,7 +115,11 @@ def keep_of(properties: Mapping[str, str], writes_min: int | None = None, writes
 
 def choose(now: Round, keep: Keep) -> Chosen:
     """Which instants may leave the timeline, as it is in this round."""
-    chosen = choose_instants(now.timeline(), now.state, keep, forgotten_before(now))
+    timeline, state, since = now.timeline(), now.state, forgotten_before(now)
+    if now.ledger.is_shared:  # what Apache Hudi rolled back, the ledger does not know
+        victims = victims_since(now.ledger.storage, now.ledger.config, timeline, since)
+        state = replace(state, gone={**dict(victims), **state.gone})
+    chosen = choose_instants(timeline, state, keep, since)
     chosen = _keeping_replacements(now, chosen)
     return _keeping_schema(now, chosen)
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from lakebraid.errors import CorruptFile, LakebraidError
+from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired
 from lakebraid.format.names import State, parse_data_file
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.entries import LedgerState
@@ -70,7 +70,13 @@ def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
         yield held
     except ClaimLost:
         raise  # the heartbeat is another one's by now
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, ObjectNotFound | SnapshotExpired) and not _is_held(ledger, held):
+            raise ClaimLost(
+                f"The plan {start} was taken back or taken over while it was being executed, and a file that it needs is "
+                "gone. Nothing of this attempt is visible. Plan a new one.",
+                instant=start,
+            ) from error
         with contextlib.suppress(LakebraidError):
             _give_back(ledger, held)
         raise

@@ -115,16 +115,17 @@ def _undone_attempts(storage: Storage, config: TableConfig, state: LedgerState, 
     since = min(claimed.values(), default=None)
     if since is None:
         return frozenset()
-    victims = _victims_since(storage, config, timeline, since)
+    victims = victims_since(storage, config, timeline, since)
     return frozenset(victim for victim, rollback in victims if rollback > claimed.get(victim, "9"))
 
 
 def rolled_back_since(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> set[str]:
     """Starts whose rollback began after a time, and is done or under way."""
-    return {victim for victim, _ in _victims_since(storage, config, timeline, time)}
+    return {victim for victim, _ in victims_since(storage, config, timeline, time)}
 
 
-def _victims_since(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> Iterator[tuple[str, str]]:
+def victims_since(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> Iterator[tuple[str, str]]:
+    """Starts whose rollback began after a time, each with the rollback's own."""
     return _victims(storage, config, (i for i in timeline if i.action == "rollback" and i.request_time > time))
 
 
