@@ -249,13 +249,16 @@ PAIRS = {
 }
 
 
-@by_call
 @pytest.mark.parametrize("concurrency", ["nbcc", "occ"])
 @pytest.mark.parametrize("has_schema", [True, False], ids=["S1 before", "none before"])
-@pytest.mark.parametrize("pair", [*PAIRS])
+@pytest.mark.parametrize(
+    ("pair", "switches", "runs_max"),
+    [
+        *(pytest.param(pair, 1, ALL, id=pair) for pair in PAIRS),
+        pytest.param("each adds another", 2, SOME, id="each adds another, two switches", marks=pytest.mark.slow),
+    ],
+)
 def test_schemas_form_one_line(concurrency: str, pair: str, switches: int, runs_max: int, *, has_schema: bool) -> None:
-    if switches > 1 and pair != "each adds another":
-        pytest.skip("two switches are played where most can go wrong")
     schemas = dict(zip(("one", "two"), PAIRS[pair], strict=True))
     bodies = {name: writer(rows(schemas[name], key)) for name, key in (("one", "a"), ("two", "b"))}
     objects = table_objects(STARTS, concurrency, has_schema=has_schema)
