@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a placed write: kept until its commit, then each put into the file group that has its key.
+
+A copy-on-write table rewrites that group's base file. Two base files of one group in one write would hide one another,
+so all rows of a transaction are placed together. docs/decisions/0013-placed-writes.md
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakebraid.api.planning import slice_task
+from lakebraid.errors import UnsupportedTable
+from lakebraid.model.buckets import bucket_of_file_id
+from lakebraid.model.incoming import prepare
+from lakebraid.model.keys import record_keys
+from lakebraid.model.placement import sizes_of
+from lakebraid.model.slicing import GroupId
+from lakebraid.table.view import View, load_view
+from lakebraid.tasks.key_places import Ground, finder
+from lakebraid.tasks.placed_task import place, write_placed
+from lakebraid.tasks.rewrite import Target
+from lakebraid.tasks.row_changes import Piece, gather
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.write_task import WritePlan
+from lakebraid.txn.planned import planned_parts
+from lakebraid.txn.session import Writing
+
+if TYPE_CHECKING:
+    from lakebraid.spark.placing import KeptFrame
+
+Check = Callable[[frozenset[GroupId]], None]
+
+
+class Placing:
+    """What one transaction has been given so far, and how it comes into files."""
+
+    def __init__(self, writing: Writing, properties: Mapping[str, str], tag: str, *, overwrites: bool = False) -> None:
+        """Spark's jobs run under `tag`. One that overwrites takes no notice of what is there."""
+        self._writing, self._tag, self._overwrites = writing, tag, overwrites
+        self._sizes = sizes_of(properties)
+        self._kept: list[Piece | KeptFrame] = []
+
+    def keep(self, plan: WritePlan, rows: pa.Table) -> None:
+        """Takes rows; InvalidArgument, before anything is written, if one does not fit."""
+        config = plan.config
+        ready = prepare(rows, plan.schema, config, operation=plan.operation, columns=plan.columns)
+        record_keys(ready, config.record_keys, config.has_complex_keys)
+        if ready.num_rows:
+            self._kept.append(Piece(plan.operation, ready))
+
+    def keep_frame(self, plan: WritePlan, df: Any) -> None:
+        """Takes the rows of a Spark data frame, which is evaluated now, once."""
+        from lakebraid.spark.placing import keep_frame  # noqa: PLC0415  only those who use Spark pay for it
+
+        frames = self._frames
+        rows = keep_frame(plan, df, self._tag, frames[0].tasks if frames else None)
+        if isinstance(rows, pa.Table):
+            self.keep(plan, rows)
+        else:
+            self._kept.append(rows)
+
+    def stage(self, plan: WritePlan, task: int, check: Check) -> tuple[list[StagedFile], int]:
+        """Writes all rows into files that nobody sees yet: these, and the next free task number.
+
+        `check` is asked first, if a plan that moves rows has one of the file groups: it raises if that is in the way.
+        """
+        if not self._kept:
+            return [], task
+        storage = self._writing.storage
+        ground = self._ground(load_view(storage, plan.config, self._writing.clock), plan.start)
+
+        def ask(targets: Iterable[Target]) -> None:
+            groups = [(t.partition, t.file_id) for t in targets]
+            if not ground.closed.isdisjoint(groups):
+                check(frozenset(GroupId(*group) for group in groups))
+
+        if self._frames:
+            return self._stage_frames(plan, ground, task, ask), task
+        pieces = [kept for kept in self._kept if isinstance(kept, Piece)]
+        self._kept = []
+        changes = gather(plan, pieces, task)
+        changes, placed = place(storage, plan, changes, ground, finder(storage, plan, changes.rules))
+        ask(placed.targets)
+        return [*write_placed(storage, plan, changes, placed, task)], task + 1 + len(changes.pieces)
+
+    def release(self) -> None:
+        """Lets go of whatever was kept."""
+        frames, self._kept = self._frames, []
+        if frames:
+            from lakebraid.spark.placing import release  # noqa: PLC0415  as above
+
+            release(frames)
+
+    @property
+    def _frames(self) -> list[KeptFrame]:
+        return [kept for kept in self._kept if not isinstance(kept, Piece)]
+
+    def _stage_frames(
+        self, plan: WritePlan, ground: Ground, task: int, ask: Callable[[Iterable[Target]], None]
+    ) -> list[StagedFile]:
+        from lakebraid.spark.placing import keep_rows, stage_frames  # noqa: PLC0415  as above
+
+        tasks, spark = self._frames[0].tasks, self._frames[0].pieces.sparkSession
+        for at, kept in enumerate(self._kept):
+            if isinstance(kept, Piece):
+                piece_plan = replace(plan, operation=kept.operation)
+                self._kept[at] = keep_rows(piece_plan, spark.createDataFrame(kept.rows), tasks)
+        try:
+            return stage_frames(
+                self._writing.storage, plan, self._frames, ground, first_task=task, tag=self._tag, check=ask
+            )
+        finally:
+            self.release()
+
+    def _ground(self, view: View, start: str) -> Ground:
+        self._check_index(view)
+        visible = view.timeline.visibility()
+        groups: dict[str, list[Target]] = defaultdict(list)
+        for found in () if self._overwrites else view.slices():
+            group = found.group
+            groups[group.partition].append(
+                Target(group.partition, group.file_id, slice_task(found, view.config, visible))
+            )
+        ids = self._new_ids(start)
+        storage = self._writing.storage
+        clustered = any(i.kind == "clustering" for i in view.timeline.pending)
+        closed = planned_parts(storage, view.config, view.timeline) if clustered else ()
+        return Ground(
+            groups, self._sizes, lambda: next(ids), frozenset((p.group.partition, p.group.file_id) for p in closed)
+        )
+
+    def _check_index(self, view: View) -> None:
+        """A table that does not state its index, and whose groups are numbered like buckets, most likely has some."""
+        ids = [group.file_id for group in view.groups]
+        if not view.config.index and ids and all(bucket_of_file_id(file_id) is not None for file_id in ids):
+            raise UnsupportedTable(
+                f"Cannot write to {self._writing.storage.url}: its file groups look like buckets, and it does not say how "
+                "many there are. Nothing was changed. Put hoodie.index.type=BUCKET and hoodie.bucket.index.num.buckets, or "
+                "hoodie.index.type=SIMPLE, into hoodie.properties.",
+                path=self._writing.storage.url,
+            )
+
+    def _new_ids(self, start: str) -> Iterator[str]:
+        """File ids in the shape of Hudi's. No other write has this start, so none has these ids, whatever chance gives;
+        the first letter says that they are no buckets.
+        """
+        drawn = self._writing.clock.token()
+        head = "abcdef"[int(drawn[0], 16) % 6] + drawn[1:8]
+        stem = "-".join((head, start[:4], start[4:8], start[8:12], start[12:] + drawn[9:16]))
+        for number in count():
+            yield f"{stem}-{number}"
