@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clustering of a table: small files become larger ones, sorted by the columns that queries filter on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, overload
+
+from lakebraid.api.planning import Source
+from lakebraid.errors import InvalidArgument
+from lakebraid.format.plans import ClusteringPlan
+from lakebraid.services import clustering
+from lakebraid.services.clustered import Clustered
+from lakebraid.services.clustering_choice import ClusteringScope, clustering_scope, sort_columns_of
+from lakebraid.services.plans import Plan
+from lakebraid.txn.session import Writing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REMOVABLE = "hoodie.lakebraid.clustering.plans.removable"
+
+
+class Clustering:
+    """What a `Table` without a bucket index can do about small files and unsorted rows, beside any number of writers."""
+
+    _source: Source
+    _writing: Writing
+
+    def plan_clustering(
+        self,
+        *,
+        sort_by: Sequence[str] | None = None,
+        small_file_limit: int | None = None,
+        target_size: int | None = None,
+        max_bytes_per_group: int | None = None,
+        max_groups: int | None = None,
+        partitions: Sequence[str] | None = None,
+        removable: bool | None = None,
+        dry_run: bool = False,
+    ) -> Plan | None:
+        """Decides what to cluster, for anybody to `run`; None if there is nothing to do. With `dry_run` nothing is decided.
+
+        From here on writers are refused that touch one of its file groups, unless the table lets clusterings give way
+        (see `cluster`). A `removable` plan is executed once at most and rolled back if that fails or nobody comes; others
+        stay until they are executed, give way, or are taken back: `rollback(plan=…)`.
+        """
+        wish = _Wish(sort_by, small_file_limit, target_size, max_bytes_per_group, max_groups, partitions)
+        ledger, properties = clustering.open_clustering(self._writing)
+        scope, is_removable = wish.scope(properties), _is_removable(properties, removable)
+        if dry_run:
+            draft = clustering.draft_clustering(ledger, scope)
+            return None if draft is None else Plan("clustering", None, is_removable, _text(draft))
+        start = clustering.plan_clustering(ledger, scope, is_removable=is_removable)
+        self._writing.remember(ledger)
+        if start is None:
+            return None
+        return Plan("clustering", start, is_removable, _text(clustering.load_clustering_plan(ledger, start)))
+
+    @overload
+    def cluster(
+        self,
+        *,
+        sort_by: Sequence[str] | None = None,
+        small_file_limit: int | None = None,
+        target_size: int | None = None,
+        max_bytes_per_group: int | None = None,
+        max_groups: int | None = None,
+        partitions: Sequence[str] | None = None,
+        removable: bool | None = None,
+        spark: SparkSession | None = None,
+        dry_run: Literal[False] = False,
+    ) -> list[Clustered]: ...
+
+    @overload
+    def cluster(
+        self,
+        *,
+        sort_by: Sequence[str] | None = None,
+        small_file_limit: int | None = None,
+        target_size: int | None = None,
+        max_bytes_per_group: int | None = None,
+        max_groups: int | None = None,
+        partitions: Sequence[str] | None = None,
+        removable: bool | None = None,
+        spark: SparkSession | None = None,
+        dry_run: Literal[True],
+    ) -> Plan | None: ...
+
+    def cluster(
+        self,
+        *,
+        sort_by: Sequence[str] | None = None,
+        small_file_limit: int | None = None,
+        target_size: int | None = None,
+        max_bytes_per_group: int | None = None,
+        max_groups: int | None = None,
+        partitions: Sequence[str] | None = None,
+        removable: bool | None = None,
+        spark: SparkSession | None = None,
+        dry_run: bool = False,
+    ) -> list[Clustered] | Plan | None:
+        """Puts file groups smaller than `small_file_limit` bytes together into files of about `target_size`, sorted by the
+        columns `sort_by`, so that filters on these pass over files and row groups. Changes no answer. Afterwards executes
+        plans whose executors died.
+
+        At most `max_bytes_per_group` are sorted together, in at most `max_groups` tasks; without these the table's
+        `hoodie.clustering.plan.strategy.*` settings count. While a plan is pending, writers that touch its groups get a
+        WriteConflict; with `hoodie.clustering.updates.strategy` = SparkAllowUpdateStrategy the clustering gives way to
+        them instead (ClusteringYielded, a WriteConflict as well). No write is lost either way.
+        """
+        wish = _Wish(sort_by, small_file_limit, target_size, max_bytes_per_group, max_groups, partitions)
+        ledger, properties = clustering.open_clustering(self._writing)
+        scope = wish.scope(properties)
+        if dry_run:
+            draft = clustering.draft_clustering(ledger, scope)
+            return None if draft is None else Plan("clustering", None, what=_text(draft))
+        return clustering.cluster(
+            self._writing,
+            scope=scope,
+            options=dict(self._source.options),
+            spark=spark,
+            is_removable=_is_removable(properties, removable),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What the caller says about what to cluster."""
+
+    sort_by: Sequence[str] | None
+    small_file_limit: int | None
+    target_size: int | None
+    max_bytes_per_group: int | None
+    max_groups: int | None
+    partitions: Sequence[str] | None
+
+    def scope(self, properties: Mapping[str, str]) -> ClusteringScope:
+        for word, names in (("sort_by", self.sort_by), ("partitions", self.partitions)):
+            if isinstance(names, str):
+                raise InvalidArgument(
+                    f"cluster({word}={names[:100]!r}): a list of names is wanted. Nothing was changed."
+                )
+        return clustering_scope(
+            properties,
+            sort_by=self.sort_by,
+            small_file_limit=self.small_file_limit,
+            target_size=self.target_size,
+            max_bytes_per_group=self.max_bytes_per_group,
+            max_groups=self.max_groups,
+            partitions=self.partitions,
+        )
+
+
+def _is_removable(properties: Mapping[str, str], asked: bool | None) -> bool:
+    return properties.get(REMOVABLE) == "true" if asked is None else asked
+
+
+def _text(plan: ClusteringPlan) -> str:
+    slices = sum(len(group.slices) for group in plan.groups)
+    outputs = sum(group.output_file_groups for group in plan.groups)
+    order = ", ".join(sort_columns_of(plan))
+    return f"put {slices:,} file groups into {outputs:,}" + (f", sorted by {order}" if order else "")
