@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Chromium for all tests of the viewer: the machine's own, or the one that Playwright brings."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from lakebraid.web.page import render_page
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None:
+        subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=True)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Screen:
+    """A page of the viewer, and everything that went wrong on it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, url: str) -> Screen:
+        self.page.goto(url)
+        return self.until("window.lakebraidDrawn !== undefined")
+
+    def until(self, expression: str) -> Screen:
+        """Waits for it; by looking from outside, since the page lets nobody evaluate text inside."""
+        for _ in range(200):
+            if self.page.evaluate(expression):
+                return self
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"ten seconds, and still not {expression}")
+
+    def press(self, *keys: str) -> Screen:
+        for key in keys:
+            self.page.keyboard.press(key)
+        return self
+
+    def side(self) -> str:
+        return self.page.inner_text("#side")
+
+    def place(self, start: str) -> tuple[float, float]:
+        """Where on the page the bar of that instant is."""
+        self.page.wait_for_timeout(60)  # one frame, so that the last change is drawn
+        box = self.page.locator("#canvas").bounding_box()
+        assert box is not None
+        x, end, y = next(place[1:] for place in self.page.evaluate("window.lakebraidDrawn.places") if place[0] == start)
+        return box["x"] + (x + end) / 2, box["y"] + y
+
+
+@pytest.fixture
+def screen(browser: Browser, tmp_path: Path) -> Iterator[Any]:
+    """Opens a page on a model: `screen(model, color_scheme="dark", viewport=…)`."""
+    opened: list[Page] = []
+
+    def show(model: dict[str, Any] | str, **how: Any) -> Screen:
+        page = browser.new_page(**{"viewport": {"width": 1280, "height": 800}, **how})
+        opened.append(page)
+        if isinstance(model, str):
+            return Screen(page).open(model)
+        file = tmp_path / "timeline.html"
+        file.write_text(render_page(model), "utf-8")
+        return Screen(page).open(file.as_uri())
+
+    yield show
+    for page in opened:
+        page.close()
