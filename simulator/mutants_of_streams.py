@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planted bugs of batches that are published once."""
+
+from __future__ import annotations
+
+from simulator.faults import Rates
+from simulator.planting import Mutant
+
+_OPERATIONS = "lakebraid.txn.operations"
+_STREAMS = {
+    "actors": (("streamer", 4), ("streamer", 3), ("writer", 1), ("rescuer", 3)),
+    "rates": Rates(kill_after=0.01, pause=0.02, slow=0.02, lost=0.01),
+}
+
+OF_STREAMS = (
+    Mutant(
+        "a batch is not looked at when it is published", "batches", _OPERATIONS, "publish",
+        "check_new(now, batch)", "pass",
+        ("18",), _STREAMS,
+    ),
+    Mutant(
+        "a published batch is not noted", "batches", _OPERATIONS, "publish",
+        "batches=with_published(now, batch, start, completion),", "batches=now.state.batches,",
+        ("18",), _STREAMS,
+    ),
+    Mutant(
+        "a batch is called done that is only begun", "batches", "lakebraid.txn.batches", "check_new",
+        "known = now.state.batches.get(batch.writer)",
+        "from lakebraid.txn.entries import PublishedBatch\n"
+        "    known = next((PublishedBatch(w.batch.number, s, s) for s, w in now.state.open.items() if w.batch == batch),"
+        " now.state.batches.get(batch.writer))",
+        ("18",), _STREAMS,
+    ),
+)  # fmt: skip

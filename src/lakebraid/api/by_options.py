@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing by Hudi's option names: what a job that used `format("hudi")` says, done on the fast roads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import pyarrow as pa
+
+from lakebraid.api.inputs import is_spark
+from lakebraid.api.own_schema import SchemaConflicts
+from lakebraid.api.table import Table
+from lakebraid.errors import InvalidArgument, NotATable
+from lakebraid.model.config import TableConfig, TableType, parse_config
+from lakebraid.options import WriteOptions, read_options, write_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakebraid.api.transaction import WriteResult
+
+Path = str | os.PathLike[str]
+SaveMode = Literal["append", "overwrite", "ignore", "errorifexists", "error"]
+_MODES = ("append", "overwrite", "ignore", "errorifexists", "error")
+
+
+def write(
+    rows: Any,
+    path: Path,
+    *,
+    mode: SaveMode = "append",
+    storage_options: Mapping[str, str] | None = None,
+    **options: Any,
+) -> WriteResult | None:
+    """Writes rows as `df.write.format("hudi").options(**options).mode(mode).save(path)` does, Hudi's names and all.
+
+    A table that is not there is created as the options say. `overwrite` puts the rows in the place of all that are there,
+    in one commit: the table, its history and its settings stay (Hudi removes the folder). `ignore` writes nothing if
+    the table is there, and gives None; `errorifexists` raises. docs/options.md lists the options.
+    """
+    said = write_options(options)
+    mode = checked_mode(mode, said.operation)
+    storage = {**dict(said.storage), **(storage_options or {})}
+    table = existing(path, storage)
+    if table is not None and mode == "ignore":
+        return None
+    if table is not None and mode in ("errorifexists", "error"):
+        raise InvalidArgument(f"There is a table at {table.path} already. Nothing was written. Use mode='append'.")
+    is_new = table is None
+    table = open_or_create(path, said, _columns(rows), storage) if table is None else checked(table, said)
+    operation = said.operation
+    if mode == "overwrite" and not is_new and operation not in ("insert_overwrite", "insert_overwrite_table"):
+        operation = "insert_overwrite_table"
+    return _written(table, rows, operation, said)
+
+
+def read(
+    path: Path,
+    *,
+    spark: SparkSession | None = None,
+    columns: list[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    **options: Any,
+) -> DataFrame:
+    """The data frame that `spark.read.format("hudi").options(**options).load(path)` gives, on the fast plan.
+
+    With `columns` only these are read. Hudi's five columns come along, as with Hudi, unless `lakebraid.meta_columns` is
+    false or `columns` leaves them out.
+    """
+    said = read_options(options)
+    table = Table.open(path, {**dict(said.storage), **(storage_options or {})})
+    if said.query != "incremental":
+        return table.to_spark(
+            columns,
+            said.where,
+            said.as_of,
+            "read_optimized" if said.query == "read_optimized" else "snapshot",
+            meta_columns=said.meta_columns,
+            spark=spark,
+        )
+    if said.form == "cdc":
+        raise InvalidArgument(
+            "lb.read gives the changes as rows. Nothing was read. For Hudi's op, ts_ms, before and after use "
+            "spark.read.format('lakebraid'); for rows with _change_type use hoodie.datasource.query.incremental.format=changes."
+        )
+    changes = table.changes(said.begin, said.end, columns=columns, meta_columns=said.meta_columns).to_spark(spark)
+    if said.form == "changes":
+        return changes
+    return changes.where("_change_type != 'delete'").drop("_change_type", "_commit_completion_time")
+
+
+def checked_mode(mode: str, operation: str) -> SaveMode:
+    """A save mode in lower case; InvalidArgument if it is none, or makes no sense with the operation."""
+    lower = mode.lower() if isinstance(mode, str) else mode
+    if lower not in _MODES:
+        raise InvalidArgument(f"mode={mode!r:.40} is not known; use {', '.join(_MODES)}. Nothing was written.")
+    if lower == "overwrite" and operation.startswith("delete"):
+        raise InvalidArgument(f"{operation} with mode='overwrite' makes no sense. Nothing was changed. Use 'append'.")
+    return cast("SaveMode", lower)
+
+
+def existing(path: Path, storage: Mapping[str, str]) -> Table | None:
+    """The table at a path; None if there is none."""
+    try:
+        return Table.open(path, storage)
+    except NotATable:
+        return None
+
+
+def open_or_create(path: Path, said: WriteOptions, columns: Any, storage: Mapping[str, str]) -> Table:
+    """A new table as the options say, or the one that somebody else has made meanwhile, if it is the same."""
+    if not said.record_keys:
+        raise InvalidArgument(
+            f"There is no table at {os.fspath(path)}, and hoodie.datasource.write.recordkey.field is missing, which names the "
+            "key columns of a new one. Nothing was created or written.",
+            option="hoodie.datasource.write.recordkey.field",
+        )
+    return Table.create(path, columns, **said.new_table(), storage_options=storage, exist_ok=True)
+
+
+def checked(table: Table, said: WriteOptions) -> Table:
+    """The table, if it is what the options say it is; else InvalidArgument names the option."""
+    for option, given, found in _differences(parse_config(table.properties, table.path), said):
+        raise InvalidArgument(
+            f"The option {option} says {_shown(given)}, but the table at {table.path} has {_shown(found)}. Nothing was "
+            "written. Leave the option out, or write to another path.",
+            option=option,
+        )
+    return table
+
+
+def _differences(config: TableConfig, said: WriteOptions) -> Iterator[tuple[str, Any, Any]]:
+    kind = {TableType.MOR: "mor", TableType.COW: "cow"}[config.table_type]
+    lock = config.lock_provider
+    compared = (
+        ("hoodie.datasource.write.recordkey.field", said.record_keys or None, config.record_keys),
+        ("hoodie.datasource.write.precombine.field", said.ordering_fields, config.ordering_fields),
+        ("hoodie.datasource.write.partitionpath.field", said.partition_by, config.partition_fields),
+        ("hoodie.table.name", said.name, config.name),
+        ("hoodie.datasource.write.table.type", said.table_type, kind),
+        ("hoodie.index.type", said.index, config.index or said.index),
+        ("hoodie.bucket.index.num.buckets", said.buckets, config.buckets or said.buckets),
+        ("hoodie.write.concurrency.mode", said.concurrency, config.concurrency),
+        ("hoodie.datasource.write.hive_style_partitioning", said.hive_style, config.hive_style),
+        ("hoodie.datasource.write.keygenerator.type", said.key_generator, config.key_generator),
+        ("hoodie.record.merge.mode", said.merge_mode, config.merge_mode.value),
+        ("hoodie.write.lock.provider", _lower(said.lock_provider), _lower(lock)),
+    )
+    return ((option, given, found) for option, given, found in compared if given is not None and given != found)
+
+
+def _written(table: Table, rows: Any, operation: str, said: WriteOptions) -> WriteResult:
+    services: Literal["inline"] | None = "inline" if said.runs_services else None
+    conflict = cast("SchemaConflicts | None", said.schema_conflict)
+    how: dict[str, Any] = {"evolve": said.evolve, "schema_conflict": conflict, "services": services}
+    match operation:
+        case "delete":
+            return table.delete(rows, services=services)
+        case "delete_partition":
+            return table.delete_partitions(said.partitions, services=services)
+        case "insert_overwrite_table":
+            return table.insert_overwrite_table(rows, **how)
+        case "insert_overwrite":
+            replace = table.insert_overwrite_table if said.replaces_all else table.insert_overwrite
+            return replace(rows, **how)
+        case "insert":
+            return table.insert(rows, block_format=said.block_format, **how)
+        case "bulk_insert":
+            return table.bulk_insert(rows, block_format=said.block_format, **how)
+        case _:
+            return table.upsert(rows, block_format=said.block_format, **how)
+
+
+def _columns(rows: Any) -> pa.Schema | None:
+    """The columns of a new table that these rows make, all of which may be NULL; None if the rows will say."""
+    if not is_spark(rows):
+        return None
+    from lakebraid.spark.writing import arrow_schema_of  # noqa: PLC0415  whoever has a data frame has loaded pyspark
+
+    return pa.schema([field.with_nullable(True) for field in arrow_schema_of(rows)])
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
+
+
+def _shown(value: Any) -> str:
+    return repr(",".join(value) if isinstance(value, tuple) else value)[:200]

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a write is told by Hudi's options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lakebraid.errors import InvalidArgument
+from lakebraid.options.sorting import Sorted, sort_options, tell
+
+_KEPT: Final = (
+    "hoodie.bucket.index.hash.field",
+    "hoodie.clean.commits.retained",
+    "hoodie.clean.fileversions.retained",
+    "hoodie.clean.hours.retained",
+    "hoodie.clean.policy",
+    "hoodie.client.heartbeat.interval_in_ms",
+    "hoodie.client.heartbeat.tolerable.misses",
+    "hoodie.compact.inline.max.delta.commits",
+    "hoodie.compact.inline.max.delta.seconds",
+    "hoodie.compact.inline.trigger.strategy",
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "hoodie.keep.max.commits",
+    "hoodie.keep.min.commits",
+    "hoodie.log.compaction.blocks.threshold",
+    "hoodie.log.compaction.inline",
+    "hoodie.payload.delete.field",
+    "hoodie.payload.delete.marker",
+    "hoodie.write.concurrency.early.conflict.detection.enable",
+)
+"""Options that a new table keeps in its properties."""
+_GENERATORS: Final = {
+    "org.apache.hudi.keygen.simplekeygenerator": "SIMPLE",
+    "org.apache.hudi.keygen.complexkeygenerator": "COMPLEX",
+    "org.apache.hudi.keygen.nonpartitionedkeygenerator": "NON_PARTITION",
+}
+_MODES: Final = {
+    "non_blocking_concurrency_control": "nbcc",
+    "optimistic_concurrency_control": "occ",
+    "single_writer": "single",
+}
+_TYPES: Final = {"merge_on_read": "mor", "copy_on_write": "cow"}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Which write it is, and what the table must be, or become. None and empty: nothing was said."""
+
+    path: str | None = None
+    operation: str = "upsert"
+    record_keys: tuple[str, ...] = ()
+    ordering_fields: tuple[str, ...] | None = None
+    partition_by: tuple[str, ...] | None = None
+    name: str | None = None
+    table_type: str | None = None
+    index: str | None = None
+    buckets: int | None = None
+    concurrency: str | None = None
+    hive_style: bool | None = None
+    lock_provider: str | None = None
+    key_generator: str | None = None
+    merge_mode: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    """Lines that a new table keeps."""
+    block_format: str = "parquet"
+    runs_services: bool = False
+    evolve: bool = True
+    schema_conflict: str | None = None
+    partitions: tuple[str, ...] = ()
+    """For delete_partition."""
+    replaces_all: bool = False
+    """For insert_overwrite: the whole table instead of the partitions that rows are given for."""
+    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """May hold credentials."""
+
+    def new_table(self) -> dict[str, Any]:
+        """The arguments of `Table.create`, but for path and schema."""
+        said = {
+            "table_type": self.table_type,
+            "index": self.index,
+            "buckets": self.buckets,
+            "concurrency": self.concurrency,
+            "name": self.name,
+            "hive_style_partitioning": self.hive_style,
+        }
+        stated = (("hoodie.table.keygenerator.type", self.key_generator), ("hoodie.record.merge.mode", self.merge_mode))
+        return {name: value for name, value in said.items() if value is not None} | {
+            "record_keys": self.record_keys,
+            "ordering_fields": self.ordering_fields or None,
+            "partition_by": self.partition_by or None,
+            "shared": self.lock_provider is not None,
+            "properties": dict(self.properties) | {name: value for name, value in stated if value is not None},
+        }
+
+
+def write_options(given: Mapping[str, Any]) -> WriteOptions:
+    """Hudi's options of a write, checked; those without effect are told as warnings."""
+    found = sort_options(given, "write")
+    tell(found.notices)
+    operation = found.word("hoodie.datasource.write.operation") or "upsert"
+    return WriteOptions(
+        path=found.get("path"),
+        operation=operation,
+        record_keys=found.names("hoodie.datasource.write.recordkey.field") or (),
+        ordering_fields=found.names("hoodie.datasource.write.precombine.field"),
+        partition_by=_partitions(found),
+        name=found.get("hoodie.table.name"),
+        table_type=_word(found, "hoodie.datasource.write.table.type", _TYPES),
+        index=found.word("hoodie.index.type"),
+        buckets=_whole(found, "hoodie.bucket.index.num.buckets"),
+        concurrency=_word(found, "hoodie.write.concurrency.mode", _MODES),
+        hive_style=_switch(found, "hoodie.datasource.write.hive_style_partitioning"),
+        lock_provider=found.get("hoodie.write.lock.provider"),
+        key_generator=_generator(found),
+        merge_mode=_upper(found.get("hoodie.record.merge.mode")),
+        properties=tuple((name, value) for name in _KEPT if (value := found.get(name)) is not None),
+        block_format=found.word("hoodie.logfile.data.block.format") or "parquet",
+        runs_services=found.is_set("hoodie.compact.inline"),
+        evolve=found.word("lakebraid.evolve") != "false",
+        schema_conflict=found.word("lakebraid.schema_conflict"),
+        partitions=found.names("hoodie.datasource.write.partitions.to.delete") or (),
+        replaces_all=operation == "insert_overwrite_table"
+        or found.word("hoodie.datasource.overwrite.mode") == "static",
+        storage=tuple(sorted(found.storage.items())),
+    )
+
+
+def _partitions(found: Sorted) -> tuple[str, ...] | None:
+    """The partition columns, of which the custom generator's form `column:simple` is the same as `column`."""
+    names = found.names("hoodie.datasource.write.partitionpath.field")
+    return None if names is None else tuple(name.removesuffix(":simple").removesuffix(":SIMPLE") for name in names)
+
+
+def _generator(found: Sorted) -> str | None:
+    by_class = found.word("hoodie.datasource.write.keygenerator.class")
+    return _upper(found.get("hoodie.datasource.write.keygenerator.type")) or _GENERATORS.get(by_class or "")
+
+
+def _word(found: Sorted, name: str, words: Mapping[str, str]) -> str | None:
+    word = found.word(name)
+    return None if word is None else words.get(word, word)
+
+
+def _upper(text: str | None) -> str | None:
+    return None if text is None else text.upper()
+
+
+def _switch(found: Sorted, name: str) -> bool | None:
+    return None if found.get(name) is None else found.is_set(name)
+
+
+def _whole(found: Sorted, name: str) -> int | None:
+    text = found.get(name)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidArgument(
+            f"The option {name} must be a whole number, not {text[:200]!r}. Nothing was written.", option=name
+        ) from None
