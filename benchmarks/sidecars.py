@@ -131,7 +131,7 @@ class Crew:
         notes = self.folder / f"writer-{number}.jsonl"
         # Nobody aborts: the timeline is not archived past a write that was rolled back less than a day ago.
         code = "import sys; from lakebraid.cli import torture_actor as a; a._ABORTS = 0.0; a.main(sys.argv[1:])"
-        arguments = ["writer", number, self.folder / "table", notes, self.keys, 20, number]
+        arguments = ["writer", number, self.folder / "table", notes, self.keys, 20, number, "nbcc"]
         return self._start(f"writer-{number}", "-c", code, *arguments)
 
     def start_sidecar(self, number: int) -> subprocess.Popen[bytes]:
@@ -151,6 +151,8 @@ class Crew:
 def storm(table: lb.Table, crew: Crew, outcome: Outcome, seconds: float, kill: float) -> None:
     chance = random.Random(7)
     while not crew.commits():
+        if all(writer.poll() is not None for writer in crew.writers):
+            raise SystemExit(f"No writer has started: see *.err in {crew.folder}.")
         time.sleep(0.1)  # the time of starting Python is nobody's
     begun = last = time.monotonic()
     while (elapsed := time.monotonic() - begun) < seconds:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from lakebraid.errors import CommitRefused, CommitUnknown, LakebraidError, ObjectNotFound, StorageError
 from lakebraid.txn.ledger import Already, Ledger
 from lakebraid.txn.rescue import rescue, sweep
-from simulator import hudi, product, services
+from simulator import hudi, placing, product, services
 from simulator.asking import ask, mirror, mirror_once, read, read_as_hudi, travel
 from simulator.compacting import compact
+from simulator.streaming import stream
 from simulator.world import Process
-from simulator.writing import Writer, new_ledger, write
+from simulator.writing import Writer, drawn_changes, new_ledger, write
 
 if TYPE_CHECKING:
     from simulator.scene import Scene
@@ -59,7 +60,14 @@ def heal(scene: Scene, process: Process) -> None:
             product.compact(scene, writing)
         else:
             compact(scene, process, ledger, f"healing-compaction-{number}")
-    Writer(scene, process, ledger, "healing-write").run()
+    healing = Writer(scene, process, ledger, "healing-write")
+    if scene.setting.placed:
+        placing.write_once(scene, process, writing, "healing-write")
+    elif scene.setting.fixed:
+        changes = drawn_changes(scene, process.rng, "healing-write")
+        product.Session(scene, process, writing, "healing-write").run(changes, healing.write_files)
+    else:
+        healing.run()
     ask(scene, process, "snapshot", None)
 
 
@@ -93,6 +101,7 @@ HONEST = (StorageError, CommitRefused, CommitUnknown)
 
 ACTORS: dict[str, Callable[[Scene, Process, int], None]] = {
     "writer": write,
+    "placer": placing.work,
     "compactor": compact_rounds,
     "rescuer": clear_up,
     "reader": read,
@@ -101,5 +110,6 @@ ACTORS: dict[str, Callable[[Scene, Process, int], None]] = {
     "hudi": read_as_hudi,
     "job": hudi.work,
     "operator": hudi.operate,
+    "streamer": stream,
     **services.ACTORS,
 }

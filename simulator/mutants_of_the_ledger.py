@@ -119,7 +119,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.api.transaction", "Transaction._withdraw",
-        "rollback = take_back(self._ledger, self._txn, self.instant)", "return None",
+        "rollback = take_back(self._ledger, self._txn, self.instant, story=refused(why, self._writer))", "return None",
         ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
     ),
     Mutant(
@@ -167,7 +167,7 @@ OF_THE_LEDGER = (
         "a rolled-back write can be published", "9", _OPERATIONS, "publish",
         "if start not in now.state.open:", "if find_completion(now, start) is not None:",
         ("9", "3"), {"rates": _PAUSES, "timeout_ms": 500},
-        (("action = now.state.open[start].action", 'action = "deltacommit"'),),
+        (("write = now.state.open[start]", 'write = now.state.open.get(start) or OpenWrite("", "deltacommit")'),),
     ),
     Mutant(
         "a published write can be rolled back", "9", _ROLLBACK, "take_back",

@@ -70,6 +70,8 @@ class Intent:
     owner: str
     changes: tuple[Change, ...]
     began_ms: float
+    replaces: frozenset[str] | None = frozenset()
+    """The partitions that it takes the place of; None: all there are."""
     outcome: str = "open"
     beats_ms: list[float] = field(default_factory=list)
 
@@ -99,6 +101,8 @@ class Oracle:
         self.listeners: list[object] = []
         self._hooks: dict[str, list[Callable[..., None]]] = {}
         self._tables: dict[tuple[str, frozenset[str]], Rows] = {}
+        self.partition_of: Callable[[str], str] = lambda _: ""
+        """Of a key."""
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -174,8 +178,10 @@ class Oracle:
         for hook in hooks:
             hook(*facts)
 
-    def intend(self, start: str, owner: str, changes: Iterable[Change]) -> Intent:
-        intent = self.intents[start] = Intent(owner, tuple(changes), self._now())
+    def intend(
+        self, start: str, owner: str, changes: Iterable[Change], replaces: frozenset[str] | None = frozenset()
+    ) -> Intent:
+        intent = self.intents[start] = Intent(owner, tuple(changes), self._now(), replaces)
         return intent
 
     # --- what must be so --------------------------------------------------------------------------------------------
@@ -220,14 +226,23 @@ class Oracle:
         undone = frozenset(self.undone) if undone is None else undone
         known = self._tables.get((completion, undone))
         if known is None:
-            starts = sorted(n.start for n in self.writes(until=completion) if n.start not in undone)
-            known = merged([(s, self._changes(s)) for s in starts], by_event=self.by_event)
+            writes = [n for n in self.writes(until=completion) if n.start not in undone]
+            lasting = sorted((n.start, self._lasting_changes(n, writes)) for n in writes)
+            known = merged(lasting, by_event=self.by_event)
             self._tables[completion, undone] = known
         return known
 
     def tables(self, completion: str, began: int, ended: int) -> list[Rows]:
         """What the table as of that time may look like to somebody who reads between two steps."""
         return [self.table(completion, undone) for undone in self.undone_between(began, ended)]
+
+    def _lasting_changes(self, note: Note, writes: list[Note]) -> tuple[Change, ...]:
+        """What a write changed, without the rows of partitions that were replaced after it."""
+        changes = self._changes(note.start)
+        later = [self.intents[n.start] for n in writes if n.completion > note.completion and n.start in self.intents]
+        for replaces in (i.replaces for i in later if i.replaces != frozenset()):
+            changes = tuple(c for c in changes if replaces is not None and self.partition_of(c.key) not in replaces)
+        return changes
 
     def _changes(self, start: str) -> tuple[Change, ...]:
         intent = self.intents.get(start)

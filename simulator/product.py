@@ -10,16 +10,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent
 
 from lakebraid.api import transaction
 from lakebraid.api.planning import Source
+from lakebraid.api.rivalry import Rivalry
 from lakebraid.api.transaction import Transaction
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SchemaConflict, StorageError
-from lakebraid.services import claims, compaction, log_compaction
+from lakebraid.model.buckets import bucket_of_file_id
+from lakebraid.services import claims, clustering, compaction, log_compaction
 from lakebraid.services.log_runs import Marks
+from lakebraid.tasks.cluster import run_clustering_task
 from lakebraid.tasks.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn import file_lock, session
@@ -27,10 +31,12 @@ from lakebraid.txn.file_lock import FileLock
 from lakebraid.txn.heartbeat import Heartbeat, beat
 from lakebraid.txn.lock_owner import Owner
 from lakebraid.txn.operations import status
+from lakebraid.txn.replacing import Placement
 from lakebraid.txn.session import Writing
-from simulator.oracle import Change
+from simulator.clustering_task import run_cluster
+from simulator.oracle import Change, Intent
 from simulator.remembering import remembered
-from simulator.tasks import Merging, Written, read_origins, run_fold, run_merge
+from simulator.tasks import Merging, Written, read_origins, run_fold, run_merge, write_base
 from simulator.world import Process
 
 if TYPE_CHECKING:
@@ -96,13 +102,17 @@ def replaced(scene: Scene) -> Iterator[None]:
     ) -> list[StagedFile]:
         current: Any = getcurrent()
         run = run_merge if run_task is None else run_fold
+        is_clustering = run_task is run_clustering_task
         is_removable = run_task is not None and plan.start in scene.removable_plans()
         scene.tell("executing", plan.start, current.process, is_removable=is_removable)
         made: list[Written] = []
         try:
             for task in tasks:
                 check()
-                made += run(storage, plan.start, plan.epoch, _merging(task), by_event=scene.setting.by_event)
+                if is_clustering:
+                    made += run_cluster(storage, plan.start, plan.epoch, task, by_event=scene.setting.by_event)
+                else:
+                    made += run(storage, plan.start, plan.epoch, _merging(task), by_event=scene.setting.by_event)
         finally:
             scene.tell("executed", plan.start, current.process)
         return [staged(file) for file in made]
@@ -117,6 +127,8 @@ def replaced(scene: Scene) -> Iterator[None]:
         (compaction, "find_hazards", find_hazards),
         (compaction, "run_tasks", run_tasks),
         (log_compaction, "run_tasks", run_tasks),
+        (clustering, "run_tasks", run_tasks),
+        (transaction, "Rivalry", _rivalry),
         (log_compaction, "load_marks", load_marks),
         *_lock_changes(scene),
     )
@@ -130,6 +142,11 @@ def replaced(scene: Scene) -> Iterator[None]:
     finally:
         for module, name, value in before:
             setattr(module, name, value)
+
+
+def _rivalry(*arguments: Any, **named: Any) -> Rivalry:
+    """Without the check of new keys, which reads base files: here nobody appends a key that another one has."""
+    return Rivalry(*arguments, **(named | {"has_unique_keys": False}))
 
 
 def _merging(task: Any) -> Merging:
@@ -186,7 +203,25 @@ class Session:
             scene.mark("begin failed")
             return
         intent = scene.oracle.intend(txn.instant, self._process.name, changes)
-        files = write(txn.instant, changes)
+        placement = txn._placement if scene.setting.fixed else Placement()
+        self._finish(txn, intent, write(txn.instant, changes, partial(_placed, placement)))
+
+    def overwrite(self, kind: Any, changes: tuple[Change, ...], deleted: frozenset[str], write: Any) -> None:
+        """The same for an overwrite; `deleted` are partitions that go whatever is written."""
+        scene, source = self._scene, Source(self._process.storage.url)
+        try:
+            txn = Transaction(self._writing, source, kind, partitions=deleted)
+        except (StorageError, CommitRefused):
+            scene.mark("begin failed")
+            return
+        touched = frozenset(scene.oracle.partition_of(change.key) for change in changes)
+        replaces = None if kind == "insert_overwrite_table" else touched | deleted
+        intent = scene.oracle.intend(txn.instant, self._process.name, changes, replaces)
+        scene.mark(kind)
+        self._finish(txn, intent, write(txn.instant, changes, partial(_placed, txn._placement), write_base))
+
+    def _finish(self, txn: Transaction, intent: Intent, files: list[Written] | None) -> None:
+        scene = self._scene
         is_storm = scene.world.is_storm
         if files is None or (is_storm and self._process.rng.random() < scene.setting.aborts):
             intent.outcome = "aborting"
@@ -232,6 +267,12 @@ class Session:
             if answer != "open":
                 self._scene.tell("resolved", txn.instant, answer)
                 return
+
+
+def _placed(placement: Placement, group: tuple[str, str]) -> tuple[str, str]:
+    """Where the rows of a bucket go, by what the product knows of overwrites."""
+    partition, file_id = group
+    return partition, placement.replaced.file_id(partition, bucket_of_file_id(file_id) or 0)
 
 
 def compact(scene: Scene, writing: SimWriting) -> None:

@@ -7,16 +7,20 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lakebraid.clock import Clock
+from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.plans import parse_compaction_plan
 from lakebraid.model.config import TableConfig
+from lakebraid.model.slicing import GroupId
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View, load_view
 from simulator.oracle import TIMELINE, Note, Oracle, Rows
 from simulator.storage import Disk
 from simulator.tasks import Version, merge, read_origins, read_placed, read_versions, rows_of
+from simulator.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,25 @@ def read_product(
 
 def rows_of_view(storage: Storage, view: View, *, by_event: bool) -> Rows:
     versions: list[Version] = []
+    check_buckets(part.group for part in view.slices())
+    homes: dict[str, GroupId] = {}
     for part in view.slices():
-        versions += read_versions(storage.read(part.base.name, 1 << 20)) if part.base else []
-        versions += read_placed([storage.read(log.name, 1 << 20) for log in part.logs])
+        own = read_versions(storage.read(part.base.name, 1 << 20)) if part.base else []
+        own += read_placed([storage.read(log.name, 1 << 20) for log in part.logs])
+        for key in {version.key for version in own}:
+            if homes.setdefault(key, part.group) != part.group:
+                raise Violation("21 a key has one group", f"{key} is in {homes[key]} and in {part.group}")
+        versions += own
     return rows_of(merge(versions, by_event=by_event))
+
+
+def check_buckets(groups: Iterable[GroupId]) -> None:
+    """A bucket has one file group at a time, or a key could have two rows."""
+    found: dict[tuple[str, str], str] = {}
+    for group in groups:
+        other = found.setdefault((group.partition, group.file_id[:8]), group.file_id)
+        if other != group.file_id:
+            raise Violation("19 one group of a bucket", f"{group.partition} has both {other} and {group.file_id}")
 
 
 def read_all_seeing(disk: Disk, oracle: Oracle, as_of: str = "9", without: Collection[str] = ()) -> Rows:
@@ -53,12 +72,16 @@ def read_all_seeing(disk: Disk, oracle: Oracle, as_of: str = "9", without: Colle
     `without` are files that are about to be removed.
     """
     groups: dict[tuple[str, str], list[tuple[str, BaseFileName | LogFileName, Note]]] = defaultdict(list)
+    done = [n for n in oracle.writes(until=as_of) if n.action == "replacecommit" and n.start not in oracle.undone]
+    replaced = {group for note in done for group in _replaced(note.data)}
     for name in disk.names:
         if name.startswith(".hoodie") or name in without:
             continue
         folder, _, file = name.rpartition("/")
         parsed = parse_data_file(file)
         note = oracle.published.get(parsed.request_time) if parsed else None
+        if parsed and (folder, parsed.file_id) in replaced:
+            continue
         if parsed and note and note.completion <= as_of and note.start not in oracle.undone:
             groups[folder, parsed.file_id].append((name, parsed, note))
     versions: list[Version] = []
@@ -71,6 +94,12 @@ def read_all_seeing(disk: Disk, oracle: Oracle, as_of: str = "9", without: Colle
         for name in (*([base] if base else []), *chosen):
             versions += read_versions(disk.objects[name][0])
     return rows_of(merge(versions, by_event=oracle.by_event))
+
+
+@lru_cache(1000)
+def _replaced(commit: bytes) -> tuple[tuple[str, str], ...]:
+    replaced = parse_commit(commit, "the commit").replaced
+    return tuple((partition, file_id) for partition, ids in replaced.items() for file_id in ids)
 
 
 def _names(note: Note, name: str) -> bool:
@@ -95,12 +124,15 @@ def read_hudi(storage: Storage, *, by_event: bool) -> HudiAnswer:
     completed: dict[str, str] = {}
     pending: set[str] = set()
     plans: dict[str, str] = {}
+    replaced: set[tuple[str, str]] = set()
     for info in storage.list_folder(TIMELINE.rstrip("/"))[0]:
         found = _FILE.fullmatch(info.name.rpartition("/")[2])
         if found is None or found[3] in ("rollback", "clean", "savepoint", "restore", "logcompaction"):
             continue
         if found[2]:
             completed[found[1]] = found[2]
+            if found[3] == "replacecommit":
+                replaced |= {*_replaced(storage.read(info.name, 1 << 20))}
         elif found[3] == "compaction" and found[4] == "requested":
             plans[found[1]] = info.name
         else:
@@ -112,6 +144,8 @@ def read_hudi(storage: Storage, *, by_event: bool) -> HudiAnswer:
     rows: dict[str, Version] = {}
     hidden = set()
     for group, files in sorted(groups.items()):
+        if group in replaced:
+            continue
         found_slices = _hudi_slices(files, completed, first_active, planned.get(group, ()))
         shown = _hudi_shown(found_slices, completed, first_active, set(planned.get(group, ())))
         if shown is None:

@@ -11,12 +11,13 @@ from typing import Any
 
 from lakebraid import limits
 from lakebraid.txn.entries import LEDGER, parse_entry, parse_entry_name
-from simulator import actors, lease, product, writing
+from simulator import actors, lease, placing, product, writing
 from simulator.checkers import ALL
 from simulator.oracle import Oracle, Rows
 from simulator.schedule import Driver, Mark
 from simulator.setting import Setting
 from simulator.tables import Plain, make_table, plain_table
+from simulator.tasks import group_of
 from simulator.violation import Violation
 from simulator.world import Line, Process, World
 
@@ -43,13 +44,22 @@ class Scene:
         self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms)
         self.world.timeout_ms = setting.timeout_ms
         self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
+        self.oracle.partition_of = lambda key: group_of(key, setting.partitions, setting.buckets)[0]
         self.checkers = [kind(self.oracle) for kind in ALL if only is None or kind.__name__ == only]
-        self.table: Plain = plain_table(by_event=setting.by_event, shared=setting.shared)
+        self.table: Plain = plain_table(
+            by_event=setting.by_event,
+            shared=setting.shared,
+            fixed=setting.fixed,
+            placed=setting.placed,
+            gives_way=setting.gives_way,
+        )
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()
         self.lease_ms = 2 * setting.timeout_ms
         self.held: dict[str, tuple[Process, str]] = {}
         """Leases by their tokens: who holds which moment."""
+        self.batches: dict[str, tuple[str, int]] = {}
+        """By the start of their write: whose batch, and which."""
         self.positions: dict[str, str] = {}
         """Of named consumers."""
         self.savepoints: dict[str, str] = {}
@@ -131,7 +141,8 @@ class Scene:
         self.world.is_storm = False
         founder = Process(self.world, "founder")
         make_table(self.world.disk, self.table)
-        body = lease.found if self.setting.protocol == "lease" else writing.found
+        body = placing.found if self.setting.placed else writing.found
+        body = lease.found if self.setting.protocol == "lease" else body
         self.world.spawn(founder, "founder", lambda: body(self, founder))
         self.world.run()
 

@@ -23,11 +23,11 @@ from lakebraid.services.savepoints import delete_savepoint, restore, set_savepoi
 from lakebraid.services.strategies import Scope
 from lakebraid.txn.archiving import finish_archive
 from lakebraid.txn.leases import LEASES, advance_consumer, drop_lease, register_consumer, take_lease
-from simulator import product
+from simulator import placing, product
 from simulator.asking import ask, mirror_once
 from simulator.violation import Violation
 from simulator.world import Process
-from simulator.writing import new_ledger
+from simulator.writing import Writer, drawn_changes, new_ledger
 
 if TYPE_CHECKING:
     from simulator.scene import Scene
@@ -160,12 +160,25 @@ def consume(scene: Scene, process: Process, rounds: int) -> None:
             scene.mark("consumer failed")
 
 
+def overwrite_once(scene: Scene, process: Process, txn: str) -> None:
+    """Replaces partitions by a few rows, or the whole table, or deletes a partition."""
+    rng, setting = process.rng, scene.setting
+    kind = rng.choice(("insert_overwrite", "insert_overwrite", "insert_overwrite_table", "delete_partition"))
+    drawn = [c for c in drawn_changes(scene, rng, txn) if c.value is not None]
+    deleted = frozenset({f"p{rng.randrange(setting.partitions)}"} if kind == "delete_partition" else ())
+    session = product.Session(scene, process, product.new_writing(scene, process), txn)
+    files = Writer(scene, process, new_ledger(scene, process), txn)
+    session.overwrite(kind, () if deleted else tuple(drawn), deleted, files.write_files)
+
+
 def heal(scene: Scene, process: Process) -> None:
     """Whoever left a clean or an archiving unfinished is helped out."""
     if not any(kind in ACTORS for kind, _ in scene.setting.actors):
         return
     ledger = new_ledger(scene, process)
     log_compact_once(scene, process, "healing")
+    if scene.setting.placed:
+        placing.cluster_once(scene, process, "healing")
     finish_cleans(ledger, "healing")
     finish_archive(ledger, "healing")
 
@@ -174,8 +187,10 @@ ACTORS: dict[str, Work] = {
     "cleaner": _rounds(1.0, clean_once, "clean"),
     "archiver": _rounds(0.8, archive_once, "archive"),
     "logcompactor": _rounds(0.6, log_compact_once, "log compaction"),
+    "clusterer": _rounds(0.6, placing.cluster_once, "clustering"),
     "savepointer": _rounds(1.0, savepoint_once, "savepoint"),
     "restorer": _rounds(3.0, restore_once, "restore"),
     "holder": _rounds(0.8, hold_once, "lease"),
     "consumer": consume,
+    "overwriter": _rounds(0.8, overwrite_once, "overwrite"),
 }

@@ -58,6 +58,12 @@ class Setting:
     """How long late files of a write that was rolled back are reckoned with."""
     removable: float = 0.0
     """How often a plan may be taken back."""
+    fixed: bool = False
+    """Whether all file ids are ours: then they follow from overwrites alone, and nobody lists them."""
+    placed: bool = False
+    """Whether rows may lie in any file group, so that writers look for them and clusterings move them."""
+    gives_way: bool = False
+    """Whether clusterings give way to writers; else writers are refused."""
     shared: bool = False
     """Whether jobs of Apache Hudi write the table as well, and Hudi's lock guards every decision."""
 
@@ -82,10 +88,43 @@ def parse_setting(record: dict[str, Any]) -> Setting:
 
 def drawn(seed: int) -> Setting:
     """The setting of a seed."""
+    setting, rng = with_streams(_without_streams(seed), Random(seed * 131 + 3)), Random(seed * 173 + 11)
+    is_placed = rng.random() < 0.12 and not setting.shared and not setting.fixed
+    return with_clustering(setting, rng) if is_placed else setting
+
+
+def with_clustering(setting: Setting, rng: Random) -> Setting:
+    """The same on a table whose rows may lie in any file group, with clusterings. Deletes would let a key come twice."""
+    kept = ("compactor", "rescuer", "reader", "traveller", "mirror", "cleaner", "archiver", "savepointer", "restorer")
+    actors = [(kind, rounds) for kind, rounds in setting.actors if kind in (*kept, "holder", "consumer")]
+    actors += [("placer", rounds) for kind, rounds in setting.actors if kind == "writer"]
+    actors += [("clusterer", rng.randrange(1, 5)) for _ in range(rng.choice((1, 1, 2, 2)))]
+    return replace(
+        setting,
+        placed=True,
+        gives_way=rng.random() < 0.5,
+        deletes=0.0,
+        executors=False,
+        whole=True,
+        removable=rng.choice((0.0, 0.0, 0.5)),
+        actors=tuple(actors),
+    )
+
+
+def with_streams(setting: Setting, rng: Random) -> Setting:
+    """The same, in some histories, with streams whose drivers come again."""
+    count = rng.choice((0, 0, 0, 1, 2))
+    return replace(setting, actors=(*setting.actors, *(("streamer", rng.randrange(2, 5)) for _ in range(count))))
+
+
+def _without_streams(seed: int) -> Setting:
     setting, rng = plain(seed), Random(seed * 31 + 7)
     if rng.random() < 0.15:
         setting = beside_hudi(setting, rng)
-    return with_services(setting, rng) if rng.random() < 0.55 else setting
+    if rng.random() >= 0.55:
+        return setting
+    setting, rng = with_services(setting, rng), Random(seed * 97 + 5)
+    return with_overwrites(setting, rng) if rng.random() < 0.35 and not setting.shared else setting
 
 
 def plain(seed: int) -> Setting:
@@ -135,6 +174,12 @@ def with_services(setting: Setting, rng: Random) -> Setting:
         removable=rng.choice((0.0, 0.0, 0.5, 1.0)),
         actors=(*_busier(setting.actors, rng), *actors),
     )
+
+
+def with_overwrites(setting: Setting, rng: Random) -> Setting:
+    """The same with writers that replace whole partitions."""
+    actors = [("overwriter", rng.randrange(1, 4)) for _ in range(rng.choice((1, 1, 2)))]
+    return replace(setting, fixed=True, actors=(*setting.actors, *actors))
 
 
 def _busier(actors: tuple[tuple[str, int], ...], rng: Random) -> list[tuple[str, int]]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from lakebraid.format.properties import checksum, format_properties
 from lakebraid.model.config import CLOCK_SKEW, TableConfig, parse_config
 from lakebraid.model.writable import FILE_LOCK
+from lakebraid.txn.session import FIXED_IDS
 from simulator.storage import Disk
 
 SCHEMA = (
@@ -23,14 +24,16 @@ SKEW_MS = 80
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A merge-on-read table with fixed buckets."""
+    """A merge-on-read table, with fixed buckets unless rows are placed."""
 
     properties: bytes
     config: TableConfig
 
 
 @lru_cache
-def plain_table(*, by_event: bool, shared: bool = False) -> Plain:
+def plain_table(
+    *, by_event: bool, shared: bool = False, fixed: bool = False, placed: bool = False, gives_way: bool = False
+) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
         "hoodie.table.type": "MERGE_ON_READ",
@@ -45,6 +48,14 @@ def plain_table(*, by_event: bool, shared: bool = False) -> Plain:
         "hoodie.bucket.index.num.buckets": "2",
         "hoodie.table.create.schema": SCHEMA,
     }
+    if placed:
+        del entries["hoodie.bucket.index.num.buckets"]
+        entries["hoodie.index.type"] = "SIMPLE"
+        entries["hoodie.write.concurrency.mode"] = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    if gives_way:
+        entries["hoodie.clustering.updates.strategy"] = "SparkAllowUpdateStrategy"
+    if fixed:
+        entries[FIXED_IDS] = "true"
     if shared:
         entries["hoodie.write.lock.provider"] = FILE_LOCK
         entries[CLOCK_SKEW] = str(SKEW_MS)

@@ -74,6 +74,15 @@ def write_log(
     return Written(partition, file_id, name, len(changes) - deletes, deletes)
 
 
+def write_base(storage: Storage, start: str, group: tuple[str, str], changes: Sequence[Change]) -> Written:
+    """What one task of an overwrite does: the first base file of a new file group."""
+    partition, file_id = group
+    name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
+    create_once(storage, f"{partition}/.hoodie_partition_metadata", MARK)
+    put(storage, start, partition, name, {"r": [[c.key, c.order, start, c.value] for c in changes]})
+    return Written(partition, file_id, name, len(changes), 0)
+
+
 def create_once(storage: Storage, name: str, data: bytes) -> None:
     """Creates an object whose bytes are always the same; unanswered requests are repeated, as tasks do."""
     for attempt in range(3):
@@ -175,12 +184,12 @@ def run_merge(
     rows = [[v.key, v.order, v.start, v.value] for _, v in sorted(winners.items()) if v.value is not None]
     base = BaseFileName(work.file_id, token, plan, ".parquet").format()
     made = [Written(work.partition, work.file_id, base, len(rows), 0)]
-    _put(storage, plan, work.partition, base, {"r": rows})
+    put(storage, plan, work.partition, base, {"r": rows})
     carried = [v for _, v in sorted(winners.items()) if v.value is None and by_event and v.order is not None]
     if carried or later:
         log = LogFileName(work.file_id, plan, 1, token, "").format()
         blocks = [[v.rank, [[v.key, v.order, v.value, v.start]]] for v in (*carried, *later)]
-        _put(storage, plan, work.partition, log, {"b": blocks})
+        put(storage, plan, work.partition, log, {"b": blocks})
         made.append(Written(work.partition, work.file_id, log, 0, len(carried)))
     return made
 
@@ -193,17 +202,18 @@ def run_fold(storage: Storage, plan: str, epoch: int, work: Merging, *, by_event
     rows = [[v.key, v.order, v.value, v.start] for _, v in sorted(winners.items())]
     named = sorted({time for origin in origins for time in (origin.instant_time, *origin.compacted_times)})
     log = LogFileName(work.file_id, plan, 1, f"0-0-{epoch}", "").format()
-    _put(storage, plan, work.partition, log, {"b": [[plan, rows]], "c": named})
+    put(storage, plan, work.partition, log, {"b": [[plan, rows]], "c": named})
     deletes = sum(v.value is None for v in winners.values())
     return [Written(work.partition, work.file_id, log, len(rows) - deletes, deletes)]
 
 
-def _put(storage: Storage, plan: str, partition: str, name: str, content: object) -> None:
+def put(storage: Storage, plan: str, partition: str, name: str, content: object) -> None:
+    """A data file, its marker before it."""
     create_once(storage, f".hoodie/.temp/{plan}/{partition}/{name}.marker.CREATE", b"")
     create_once(storage, f"{partition}/{name}", json.dumps(content).encode())
 
 
 __all__ = [
-    "Merging", "ObjectNotFound", "Version", "Written", "by_group", "create_once", "group_of", "merge", "read_origins",
-    "read_placed", "read_versions", "rows_of", "run_fold", "run_merge", "write_log",
+    "Merging", "ObjectNotFound", "Version", "Written", "by_group", "create_once", "group_of", "merge", "put", "read_origins",
+    "read_placed", "read_versions", "rows_of", "run_fold", "run_merge", "write_base", "write_log",
 ]  # fmt: skip

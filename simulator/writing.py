@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lakebraid.errors import CommitRefused, CommitUnknown, SchemaConflict, StorageError
 from lakebraid.format.commit import CommitMetadata, WriteStat
 from lakebraid.storage.protocol import Storage
+from lakebraid.txn.batches import BatchRepeated
 from lakebraid.txn.file_lock import FileLock
 from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Ledger
@@ -89,10 +90,17 @@ class Writer:
             if not self._is_over:
                 beat(self._process.storage, start)
 
-    def write_files(self, start: str, changes: tuple[Change, ...]) -> list[Written] | None:
+    def write_files(
+        self,
+        start: str,
+        changes: tuple[Change, ...],
+        place: Callable[[tuple[str, str]], tuple[str, str]] = lambda group: group,
+        task: Callable[..., Written] = write_log,
+    ) -> list[Written] | None:
+        """The files of these changes; `place` says where the rows of a bucket go, `task` into what kind of file."""
         setting = self._scene.setting
         work = [
-            partial(write_log, start=start, group=group, changes=part)
+            partial(task, start=start, group=place(group), changes=part)
             for group, part in by_group(changes, setting.partitions, setting.buckets)
         ]
         if setting.executors:
@@ -110,7 +118,7 @@ class Writer:
             self._scene.tell("resolved", start, "open")
             try:
                 publish(self._ledger, self._txn, start, lambda _: self._checked(metadata))
-            except SchemaConflict:
+            except (SchemaConflict, BatchRepeated):
                 if self._give_up(start):
                     return
                 is_unknown = True

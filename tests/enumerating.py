@@ -15,7 +15,7 @@ from typing import Any
 from lakebraid.errors import LakebraidError
 from lakebraid.format.properties import parse_properties
 from lakebraid.model.config import TableConfig, parse_config
-from lakebraid.services import claims, compaction, log_compaction
+from lakebraid.services import claims, clustering, compaction, log_compaction
 from lakebraid.storage import Storage
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.session import Writing
@@ -112,6 +112,7 @@ def without_threads(run_tasks: Any) -> Iterator[None]:
         (claims, "Heartbeat", NoHeartbeat),
         (compaction, "run_tasks", run_tasks),
         (log_compaction, "run_tasks", run_tasks),
+        (clustering, "run_tasks", run_tasks),
     )
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for module, name, value in changes:

@@ -11,6 +11,7 @@ expired(reader, kind, time, began, why)   a reader was told that a version is go
 executing(start, process, is_removable=), executed(start, process)   somebody works on a plan
 answered(answer)           a reader gave an answer
 resolved(start, outcome)   a writer was told how its write ended
+batch_done(writer, number) a driver was told that its batch is in the table
 healed(scene)              everything has ended
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.checkers.batches_once import BatchesOnce
 from simulator.checkers.changes_exactly_once import ChangesExactlyOnce
 from simulator.checkers.cleans_take_nothing_needed import CleansTakeNothingNeeded
 from simulator.checkers.completion_times_rise import CompletionTimesRise
@@ -29,6 +31,7 @@ from simulator.checkers.no_lost_update import NoLostUpdate
 from simulator.checkers.nothing_looks_committed import NothingLooksCommitted
 from simulator.checkers.nothing_unpublished_is_visible import NothingUnpublishedIsVisible
 from simulator.checkers.one_executor import OneExecutor
+from simulator.checkers.overwrites_drop_nothing import OverwritesDropNothing
 from simulator.checkers.reads_are_of_one_moment import ReadsAreOfOneMoment
 from simulator.checkers.refused_means_refused import RefusedMeansRefused
 from simulator.checkers.the_dead_stay_dead import TheDeadStayDead
@@ -50,6 +53,8 @@ ALL: tuple[Any, ...] = (
     CleansTakeNothingNeeded,
     NothingLooksCommitted,
     OneExecutor,
+    OverwritesDropNothing,
+    BatchesOnce,
     NoLeak,
     Liveness,
 )

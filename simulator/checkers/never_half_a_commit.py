@@ -36,7 +36,9 @@ class NeverHalfACommit:
         if intent is not None:
             setting = self.scene.setting
             for (partition, file_id), _ in by_group(intent.changes, setting.partitions, setting.buckets):
-                if not any(n.startswith(f"{partition}/.{file_id}_{note.start}") for n in names):
+                stem = "" if setting.placed else f"{file_id[:8]}-"
+                own = (n for n in names if n.startswith((f"{partition}/.{stem}", f"{partition}/{stem}")))
+                if not any(f"_{note.start}." in n for n in own):
                     raise Violation("3 never half a commit", f"{describe(note.start)} names no file of {partition}")
 
     def effect(self, what: str, name: str) -> None:

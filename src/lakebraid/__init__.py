@@ -24,10 +24,12 @@ from lakebraid.errors import (
 )
 
 if TYPE_CHECKING:
+    from lakebraid.api.by_options import read, write
     from lakebraid.api.changes import Changes
     from lakebraid.api.snapshot import Snapshot
     from lakebraid.api.table import Table
     from lakebraid.api.transaction import Transaction, WriteResult
+    from lakebraid.source.format import register
     from lakebraid.spark.session import session
 
 _HOMES = {
@@ -36,7 +38,10 @@ _HOMES = {
     "Table": "lakebraid.api.table",
     "Transaction": "lakebraid.api.transaction",
     "WriteResult": "lakebraid.api.transaction",
+    "read": "lakebraid.api.by_options",
+    "register": "lakebraid.source.format",
     "session": "lakebraid.spark.session",
+    "write": "lakebraid.api.by_options",
 }
 
 
@@ -71,5 +76,8 @@ __all__ = [
     "UnsupportedTable",
     "WriteConflict",
     "WriteResult",
+    "read",
+    "register",
     "session",
+    "write",
 ]

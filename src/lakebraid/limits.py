@@ -274,6 +274,9 @@ SPARK_HANDED_BYTES: Final = 32 * MIB
 SPARK_HANDED_ROWS: Final = 16_384
 """Rows of a partition that is handed back; a partition with more is worth files of its own."""
 
+SOURCE_HANDED_BYTES: Final = MIB // 4
+"""The same of one partition in the data source, which is not told how many there are: a thousand of them fit into memory."""
+
 SPARK_WRITE_FILES_MAX: Final = 512
 """Log files that tasks may make each for itself; if there could be more, and small ones, rows are shuffled first."""
 
@@ -412,3 +415,88 @@ TURN_MS_MAX: Final = 3000
 
 TURN_WAIT_SECONDS_MAX: Final = 1.0
 """How long one decision waits for those who asked for their turn; looking at a large table takes some tenths of that."""
+
+VIEW_INSTANTS_MAX: Final = 10_000
+"""Instants that the viewer shows, the newest ones: more make a page of several megabytes, and no screen has the pixels."""
+
+VIEW_FILES_MAX: Final = 20_000
+"""Files that the viewer names, those that readers use first: about 50 bytes of the page each."""
+
+VIEW_POLL_SECONDS: Final = 2.0
+"""How often a live page asks for news."""
+
+VIEW_REST_FACTOR: Final = 9
+"""For so many times as long as reading a table took, the live viewer leaves it alone: a tenth of a core at most."""
+
+AUDIT_FINDINGS_MAX: Final = 100
+"""Findings of one kind that an audit keeps; further ones are counted. A hundred say what a million would."""
+
+AUDIT_LEFTOVER_MS: Final = 60 * 60_000
+"""Markers, heartbeats and staged objects of ended writes are untidy after this: until then somebody may be about to remove
+them. Also how long a decision may be on its way to the timeline."""
+
+AUDIT_AHEAD_MS: Final = 26 * 60 * 60_000
+"""An instant this far ahead of the clock is of a wrong clock: zones differ by up to 26 hours."""
+
+AUDIT_KEYS_MAX: Final = 4_000_000
+"""Keys whose hashes are held at once to find equal ones, some 100 MB; more keys are read in several passes."""
+
+REPLACED_MAP_BYTES_MAX: Final = 64 * MIB
+"""The map of overwrites: every partition that was ever overwritten takes about 60 bytes of it."""
+
+BLOOM_ERROR_RATE: Final = 0.001
+"""How often a base file's filter takes a strange key for its own. Hudi's own has a billionth, which costs three times
+the hashing and the bytes, and saves the reading of one key column in a thousand."""
+
+BLOOM_BITS_MAX: Final = 1 << 23
+"""Bits of a base file's filter: more would make footers of megabytes, which every reader of the file has to fetch. It is
+enough for 580,000 keys; of files with more keys it errs more often."""
+
+BLOOM_HASHES_MAX: Final = 64
+"""Hashes of a filter that we read; Hudi's usual ones have 30."""
+
+BLOOM_TEXT_BYTES_MAX: Final = 64 * MIB
+"""Text of a filter that we read; a longer one counts as none."""
+
+CLUSTER_TARGET_BYTES: Final = 128 * MIB
+"""Size of the files that a clustering makes: about Hudi's own size of base files; a task holds one such file in memory."""
+
+CLUSTER_SMALL_BYTES: Final = 100 * MIB
+"""Slices below this size are clustered: Hudi's limit of a small file beside a target of about this size."""
+
+CLUSTER_GROUP_BYTES: Final = 2 * GIB
+"""Bytes that one task of a clustering sorts together: Hudi's own number."""
+
+CLUSTER_GROUPS_MAX: Final = 30
+"""Tasks of one clustering: Hudi's own number. The next clustering takes the others."""
+
+CLUSTER_PART_BYTES: Final = 256 * MIB
+"""File bytes whose rows a task of a clustering holds at once, some GiB unfolded; of more, its files are made in parts, and
+the slices are read once for each."""
+
+CLUSTER_OUTPUTS_MAX: Final = 10_000
+"""Files that one task of a clustering makes, whatever its plan says: a plan of Hudi's may ask for one for each GiB."""
+
+BLOOM_ASK_COST: Final = 8
+"""Asking a filter for one key takes as long as reading so many from a key column (0.4 against 0.05 microseconds)."""
+
+ROW_SIZE_FILE_BYTES: Final = 1 * MIB
+"""Base files from this size on say how much room a row takes; in smaller ones footers and dictionaries prevail."""
+
+STORY_GROUPS_MAX: Final = 20
+"""File groups that the story of a refused write names: it stays on the timeline, and twenty say which they were."""
+
+BATCH_WRITERS_MAX: Final = 500
+"""Writers that number their batches; each takes about 100 bytes of every entry of the ledger."""
+
+WRITER_NAME_CHARACTERS_MAX: Final = 200
+"""Of the name of such a writer: it stands in every entry of the ledger, too."""
+
+BATCH_NUMBER_MAX: Final = 2**63 - 1
+"""Spark's batch ids are Java longs."""
+
+TASK_NUMBER_MAX: Final = 10**9
+"""Numbers of tasks in file names; Java's ints hold them."""
+
+AUDIT_HELD_BYTES: Final = 64 * MIB
+"""Timeline files that an audit keeps, since it looks at each several times; further ones are read again."""

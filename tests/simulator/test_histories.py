@@ -18,7 +18,7 @@ from simulator.report import verdict
 from simulator.scene import Scene, run_history
 from simulator.schedule import Cue, Script
 from simulator.search import enumerate_all, sweep, walk
-from simulator.setting import Setting, beside_hudi, drawn, plain, with_services
+from simulator.setting import Setting, beside_hudi, drawn, plain, with_clustering, with_services
 
 pytestmark = pytest.mark.simulator
 ROOT = Path(__file__).parents[2]
@@ -46,6 +46,12 @@ def test_a_fault_at_any_single_call_breaks_nothing(kinds):
 def test_no_invariant_fails_while_table_services_are_at_work(block):
     for seed in range(block * 10, block * 10 + 10):
         outcome = run_history(with_services(plain(seed), Random(seed)))
+        assert outcome.failure is None, verdict(outcome)
+
+
+def test_no_invariant_fails_while_rows_are_clustered_beside_writers_that_look_for_them():
+    for seed in range(10):
+        outcome = run_history(with_clustering(with_services(plain(seed), Random(seed)), Random(seed)))
         assert outcome.failure is None, verdict(outcome)
 
 

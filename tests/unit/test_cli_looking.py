@@ -76,8 +76,20 @@ def test_a_mistake_ends_in_one_clear_line_and_an_honest_exit_code(
 
 @pytest.mark.slow
 def test_the_demo_tells_its_story_without_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--no-spark", "--keep", str(tmp_path / "kept")]) == 0
+    kept, page = tmp_path / "kept", tmp_path / "demo.html"
+    assert main(["demo", "--no-spark", "--keep", str(kept), "--page", str(page)]) == 0
     out = capsys.readouterr().out
-    assert "as of 20261115202518989: 7 rows" in out
-    assert "as of 20261115202518990: 8 rows" in out
-    assert main(["show", str(tmp_path / "kept"), "--json", "--where", "id = 7"]) == 0
+    for words in (
+        "writer 0 is killed",
+        "a column `town` was added",
+        "every acknowledged row is there, and nothing else",
+        "healthy: what was committed is what readers get",
+        "\nwriter 3 ",
+        "Its optimistic mode refuses",
+        "slow7",
+    ):
+        assert words in out
+    assert "<script" in page.read_text()
+    assert main(["show", str(kept), "--json", "--columns", "id,town"]) == 0
+    assert main(["demo", "--no-spark", "--keep", str(kept)]) == 2
+    assert "is there already" in capsys.readouterr().err

@@ -399,7 +399,7 @@ def test_a_plan_that_failed_is_executed_again_with_the_same_rows(monkeypatch: py
     start = table.plan()
     assert start is not None
     with monkeypatch.context() as broken:
-        broken.setattr(compact_task, "format_base_file", lambda *_: 1 / 0)
+        broken.setattr(compact_task, "format_base_file", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             table.run(start)
     assert seen(table) == {"a": "a"}

@@ -47,8 +47,8 @@ def test_a_table_that_leaves_the_mode_to_its_writers_may_be_written():
     [
         ({"hoodie__table__version": "8"}, "version 8"),
         ({"hoodie__table__version": "6"}, "version 6"),
-        ({"hoodie__table__type": "COPY_ON_WRITE"}, "COPY_ON_WRITE"),
-        ({"hoodie__write__concurrency__mode": "SINGLE_WRITER"}, "SINGLE_WRITER"),
+        ({"hoodie__table__type": "COPY_ON_WRITE"}, "NON_BLOCKING_CONCURRENCY_CONTROL with COPY_ON_WRITE"),
+        ({"hoodie__index__type": "SIMPLE"}, "NON_BLOCKING_CONCURRENCY_CONTROL with the index SIMPLE"),
         ({"hoodie__write__concurrency__mode": "FREE_FOR_ALL"}, "FREE_FOR_ALL"),
         ({"hoodie__table__payload__class": "com.acme.Mine"}, "Mine"),
         ({"hoodie__table__partial__update__mode": "IGNORE_DEFAULTS"}, "IGNORE_DEFAULTS"),
@@ -124,7 +124,7 @@ def test_settings_of_hudis_own_tables_are_read_and_none_of_them_is_written_by_mi
         lines = _properties_of(reference.path)
         config = parse_config(lines, name)
         assert config.concurrency in ("nbcc", "occ", "single")
-        if config.version < 9 or config.metadata_partitions or config.buckets is None:
+        if config.version < 9 or config.metadata_partitions or not (config.buckets or config.is_placed):
             with pytest.raises(UnsupportedTable):
                 check_writable(config, lines, name, completed={})
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakebraid.errors import CommitRefused
-from lakebraid.format.commit import CommitMetadata, parse_commit
+from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.plans import (
     ClusteringGroup,
@@ -24,20 +24,19 @@ from lakebraid.format.plans import (
     format_compaction_plan,
     format_requested_replace,
 )
-from lakebraid.services.claims import claimed
+from lakebraid.services.clustered import Clustered
 from lakebraid.services.compaction import Compacted
 from lakebraid.services.log_compaction import LogCompacted
 from lakebraid.services.log_runs import IS_RUN
-from lakebraid.services.plans import SERVICES, Service, compacted, run_plan
+from lakebraid.services.plans import run_plan
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
+from lakebraid.tasks.cluster import ClusterTask, output_file_id
 from lakebraid.tasks.placing import place_file
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.entries import LEDGER, parse_entry
-from lakebraid.txn.markers import forget
-from lakebraid.txn.plans import claim, decide_plan, publish_plan
+from lakebraid.txn.plans import claim, decide_plan
 from lakebraid.txn.rescue import Rescue, rescue, sweep
-from lakebraid.txn.stats import write_stats
 from tests.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
 from tests.scene import TickingClock, files, make_table, row
 
@@ -116,16 +115,23 @@ def planned(kind: str, *, is_removable: bool = False, is_inflight: bool = False)
 
 def merged_name(kind: str, start: str, epoch: int) -> str:
     group, token = "00000000-0000-0000-0000-000000000000-0", f"0-0-{epoch}"
+    if kind == "clustering":
+        group = output_file_id(start, 0, 0)
     if kind == "logcompaction":
         return LogFileName(group, start, 1, token, "").format()
     return BaseFileName(group, token, start, ".parquet").format()
 
 
 def tiny_tasks(storage: Any, plan: Any, tasks: Any, *, check: Any, **_: Any) -> list[StagedFile]:
-    """The tasks of a compaction or log compaction, with tiny files."""
+    """The tasks of a compaction, log compaction or clustering, with tiny files."""
     made = []
     for task in tasks:
         check()
+        if isinstance(task, ClusterTask):
+            name = merged_name("clustering", plan.start, plan.epoch)
+            place_file(storage, plan.start, task.partition, name, b"merged")
+            made.append(StagedFile(task.partition, parse_data_file(name).file_id, name, 6, 1, 0, is_base=True))
+            continue
         is_base = task.slice.base_name is not None
         log = LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
         name = BaseFileName(task.file_id, plan.token, plan.start, ".parquet").format() if is_base else log
@@ -134,27 +140,11 @@ def tiny_tasks(storage: Any, plan: Any, tasks: Any, *, check: Any, **_: Any) -> 
     return made
 
 
-def cluster(writing: Any, ledger: Any, start: str, **_: Any) -> Compacted:
-    """A clustering as small as can be: claim, remove what earlier ones left, write, publish."""
-    storage = ledger.storage
-    with claimed(ledger, start) as held:
-        storage.delete([info.name for info in storage.list_folder("")[0] if held.is_left_behind(info.name)])
-        name = merged_name("clustering", start, held.epoch)
-        place_file(storage, start, "", name, b"merged")
-        held.check()
-        file = StagedFile("", parse_data_file(name).file_id, name, 6, 1, 0, is_base=True)
-        metadata = CommitMetadata(write_stats([file], start), operation="CLUSTER")
-        completion = publish_plan(ledger, held.txn, start, held.epoch, lambda _: metadata)
-        forget(storage, start)
-    return compacted(start, completion, metadata)
-
-
-KINDS = {**SERVICES, "clustering": Service(cluster, compacted)}
-DONE = Compacted | LogCompacted
+DONE = Compacted | LogCompacted | Clustered
 
 
 def executor(plan: Planned) -> Body:
-    return lambda actor: run_plan(actor.writing, actor.ledger, plan.start, services=KINDS)
+    return lambda actor: run_plan(actor.writing, actor.ledger, plan.start)
 
 
 def cleaner(actor: Actor) -> Rescue:

@@ -12,10 +12,12 @@ from lakebraid.model.config import parse_config
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn import operations
 from lakebraid.txn.entries import (
+    Batch,
     Entry,
     LedgerState,
     OpenWrite,
     PendingPlan,
+    PublishedBatch,
     Undoing,
     entry_name,
     format_entry,
@@ -332,8 +334,17 @@ states = st.builds(
     LedgerState,
     last=times,
     open=st.dictionaries(
-        times, st.builds(OpenWrite, texts, texts, st.booleans(), st.none() | st.lists(texts, max_size=3).map(tuple))
+        times,
+        st.builds(
+            OpenWrite,
+            texts,
+            texts,
+            st.booleans(),
+            st.none() | st.lists(texts, max_size=3).map(tuple),
+            st.none() | st.builds(Batch, texts, st.integers(0, 2**60), texts),
+        ),
     ),
+    batches=st.dictionaries(texts, st.builds(PublishedBatch, st.integers(0, 2**60), times, times, texts), max_size=3),
     plans=st.dictionaries(times, st.builds(PendingPlan, texts, texts, st.integers(0, 2**60), texts)),
     rollbacks=st.dictionaries(times, st.builds(Undoing, times, texts, texts)),
     gone=st.dictionaries(times, times),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from lakebraid.model.timeline import Visibility
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View
 from lakebraid.tasks.changes import ChangeTask, changes_schema, read_changes
-from lakebraid.tasks.slice_task import SliceTask
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,11 +31,25 @@ class Changes:
     and `_commit_completion_time`. The columns of a delete are those of the row that went away.
     """
 
-    def __init__(self, storage: Storage, source: Source, before: View | None, after: View, *, images: bool) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        source: Source,
+        before: View | None,
+        after: View,
+        *,
+        images: bool,
+        columns: Iterable[str] | None = None,
+        meta_columns: bool = False,
+    ) -> None:
         self._storage, self._images = storage, images
         self._before, self._after = before, after
-        self._plan = read_plan(after, source)
+        self._plan = read_plan(after, source, columns=columns, meta_columns=meta_columns)
         self._tasks = list(_tasks(before, after))
+
+    def plan(self) -> tuple[ReadPlan, list[ChangeTask]]:
+        """What tasks elsewhere need to read the changes: all have the plan in common."""
+        return self._plan, self._tasks
 
     @property
     def next_position(self) -> str:

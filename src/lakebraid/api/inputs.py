@@ -55,6 +55,11 @@ def repeatable(data: Any) -> Any:
     return list(data) if isinstance(data, Iterator) else data
 
 
+def is_repeatable(data: Any) -> bool:
+    """Whether the rows can be taken more than once as they are."""
+    return not isinstance(data, pa.RecordBatchReader | Iterator)
+
+
 def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
     kind = type(data)
     try:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
+from lakebraid.api.clustering import Clustering
 from lakebraid.api.compacting import Compacting
 from lakebraid.api.consumer import Changing, Consumer
 from lakebraid.api.planning import Source
@@ -20,7 +21,7 @@ from lakebraid.model.config import TableConfig
 from lakebraid.services import archiving, cleaning, savepoints
 from lakebraid.services.archiving import Archival
 from lakebraid.services.cleaning import Cleaned, open_ledger
-from lakebraid.services.plans import Plan, plan_delay_ms, run_plan
+from lakebraid.services.plans import Plan, plan_delay_ms, run_plan, withdraw
 from lakebraid.services.retention import parse_retention
 from lakebraid.services.savepoints import RestoreResult
 from lakebraid.services.status import Status, load_status
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Maintenance(Compacting):
+class Maintenance(Compacting, Clustering):
     """What a `Table` can do beside reading and writing rows. Every service may run in any number of processes at once."""
 
     _storage: Storage
@@ -80,14 +81,18 @@ class Maintenance(Compacting):
         self._writing.remember(ledger)
         return done
 
-    def rollback(self, *, timeout_seconds: float | None = None) -> Rescue:
+    def rollback(self, *, timeout_seconds: float | None = None, plan: Plan | str | None = None) -> Rescue:
         """Takes back the writes of dead writers and removes what they left behind; removable plans, too, that nobody
         works on and that are older than an hour (`hoodie.lakebraid.table.service.rollback.delay.minutes`).
+
+        With `plan` only that plan of a clustering or log compaction, removable or not, unless it is being executed.
 
         Dead is who has shown no heartbeat for `timeout_seconds`; without it the table's setting counts, two minutes.
         A living writer whose beat is merely late may be hit; its commit is then refused, and nothing of it is visible.
         """
         ledger = self._writing.ledger(self._config)
+        if plan is not None:
+            return withdraw(ledger, plan if isinstance(plan, str) else plan.instant)
         timeout_ms = silence_ms_max(self._config) if timeout_seconds is None else int(timeout_seconds * 1000)
         delay_ms = plan_delay_ms(load_properties(self._storage))
         done = rescue(ledger, self._clock.token(), timeout_ms=timeout_ms, plan_delay_ms=delay_ms)

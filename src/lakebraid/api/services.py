@@ -8,8 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from lakebraid.api.clustering import REMOVABLE
 from lakebraid.services.archiving import Archival
 from lakebraid.services.cleaning import Cleaned, open_ledger
+from lakebraid.services.clustered import Clustered
+from lakebraid.services.clustering import cluster, run_abandoned
+from lakebraid.services.clustering_choice import clustering_scope
+from lakebraid.services.clustering_rules import is_clustering_due
 from lakebraid.services.compaction import Compacted, compact
 from lakebraid.services.due import Triggers, due_groups, group_lags, parse_triggers
 from lakebraid.services.log_compaction import LogCompacted
@@ -24,7 +29,7 @@ from lakebraid.txn.session import Writing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SERVICES: Final = ("rollback", "compact", "log_compact", "clean", "archive")
+SERVICES: Final = ("rollback", "compact", "log_compact", "cluster", "clean", "archive")
 """In the order of a round: what is dead goes first, so that it holds nothing back; what others left comes with each."""
 
 
@@ -62,8 +67,9 @@ class Services:
     ) -> ServiceRound:
         """Does what is due, again and again until `stop` is set or the process ends, or `once`; gives the last round.
 
-        `only` names some of rollback, compact, log_compact, clean, archive; without it all run, log_compact if the table
-        has `hoodie.log.compaction.inline=true`. `triggers` say when a file group is due for compaction; without them the
+        `only` names some of rollback, compact, log_compact, cluster, clean, archive; without it all run: log_compact if the
+        table has `hoodie.log.compaction.inline=true`, cluster if it has `hoodie.clustering.inline` or
+        `hoodie.clustering.async.enabled`, and else only for plans whose executors died. `triggers` say when a file group is due for compaction; without them the
         table's `hoodie.compact.inline.*` settings do: five log files, an hour, or logs of half the base file's size. An
         error of one service stops none of the others: it is in the round, which `report` is told.
         """
@@ -90,6 +96,7 @@ class Services:
             "rollback": self._rollback,
             "compact": lambda: self._compact(spark, triggers),
             "log_compact": lambda: self._log_compact(spark, is_wanted=only is not None),
+            "cluster": lambda: self._cluster(spark, is_wanted=only is not None),
             "clean": self._clean,
             "archive": self._archive,
         }
@@ -124,6 +131,15 @@ class Services:
         if not is_wanted and open_ledger(self._writing)[1].get(LOG_COMPACTION) != "true":
             return []
         return self._table.log_compact(spark=spark)
+
+    def _cluster(self, spark: SparkSession | None, *, is_wanted: bool) -> list[Clustered]:
+        ledger, properties = open_ledger(self._writing)
+        if ledger.config.index == "bucket":
+            return []
+        if is_wanted or is_clustering_due(ledger, properties):
+            scope, is_removable = clustering_scope(properties), properties.get(REMOVABLE) == "true"
+            return cluster(self._writing, scope=scope, options=self._options, spark=spark, is_removable=is_removable)
+        return run_abandoned(self._writing, ledger, options=self._options, spark=spark)
 
     def _clean(self) -> Cleaned | None:
         done = self._table.clean()

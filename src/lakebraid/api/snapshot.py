@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from lakebraid.api.local import gather
 from lakebraid.api.planning import Mode, Source, Where, plan_read
-from lakebraid.model.slicing import FileSlice
+from lakebraid.model.slicing import FileGroup, FileSlice
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.show import Grid, text_bytes
 from lakebraid.table.view import View
 from lakebraid.tasks.count import count_slice
 from lakebraid.tasks.lookup import read_lookup
 from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +68,22 @@ class Snapshot:
         """The file slices that a snapshot query reads."""
         return self._view.slices()
 
+    @property
+    def groups(self) -> list[FileGroup]:
+        """All file groups with all their slices, also those that only older versions read."""
+        return list(self._view.groups.values())
+
+    def plan(
+        self,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        *,
+        mode: Mode = "snapshot",
+        meta_columns: bool = False,
+    ) -> tuple[ReadPlan, list[SliceTask]]:
+        """What tasks elsewhere need to read it: all have the plan in common, each reads one slice."""
+        return plan_read(self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns)
+
     def to_arrow(
         self,
         columns: Iterable[str] | None = None,
@@ -76,9 +93,7 @@ class Snapshot:
         meta_columns: bool = False,
     ) -> pa.Table:
         """The rows as an Arrow table, read in this process."""
-        plan, tasks = plan_read(
-            self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns
-        )
+        plan, tasks = self.plan(columns, where, mode=mode, meta_columns=meta_columns)
         if plan.keys is not None:
             return gather(partial(read_lookup, self._storage, plan), [tasks], plan.output_schema)
         return gather(partial(read_slice, self._storage, plan), tasks, plan.output_schema)
@@ -92,9 +107,7 @@ class Snapshot:
         meta_columns: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch: memory holds the logs of one slice and one batch."""
-        plan, tasks = plan_read(
-            self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns
-        )
+        plan, tasks = self.plan(columns, where, mode=mode, meta_columns=meta_columns)
         for task in tasks:
             for rows in read_slice(self._storage, plan, task):
                 yield from rows.to_batches()
@@ -123,14 +136,12 @@ class Snapshot:
         """The rows as a lazy Spark data frame. `columns` and `where` decide what is read at all: prefer them."""
         from lakebraid.spark.reading import read_spark  # noqa: PLC0415  Spark is only loaded when it is used
 
-        plan, tasks = plan_read(
-            self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns
-        )
+        plan, tasks = self.plan(columns, where, mode=mode, meta_columns=meta_columns)
         return read_spark(self._storage, plan, tasks, spark)
 
     def count(self, where: Where | None = None, *, mode: Mode = "snapshot") -> int:
         """The number of rows; without a filter mostly from file footers and keys."""
-        plan, tasks = plan_read(self._view, self._source, columns=(), where=where, mode=mode)
+        plan, tasks = self.plan((), where, mode=mode)
         return sum(count_slice(self._storage, plan, task) for task in tasks)
 
     def __repr__(self) -> str:

@@ -14,10 +14,12 @@ import pyarrow as pa
 from lakebraid import limits
 from lakebraid.api.changes import Changes
 from lakebraid.api.inputs import arrow_schema
+from lakebraid.api.inspecting import Inspecting
 from lakebraid.api.maintenance import Maintenance
 from lakebraid.api.own_schema import SCHEMA_CONFLICT, SchemaConflicts, check_answer
 from lakebraid.api.planning import Mode, Source, Where
 from lakebraid.api.snapshot import Snapshot
+from lakebraid.api.streaming import Streaming
 from lakebraid.api.writes import Writes
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, SnapshotExpired
@@ -44,7 +46,7 @@ Rows = Any
 """Rows to write: a Spark DataFrame, an Arrow table or reader, a pandas or polars DataFrame, a list of dictionaries."""
 
 
-class Table(Writes, Maintenance):
+class Table(Writes, Streaming, Maintenance, Inspecting):
     """An Apache Hudi table, made by lakebraid, Hudi or any engine that writes the format.
 
     Every call looks at the table anew; nothing is cached but where it lies and what its properties say.
@@ -85,7 +87,7 @@ class Table(Writes, Maintenance):
         partition_by: str | Sequence[str] | None = None,
         table_type: str = "mor",
         buckets: int = 8,
-        concurrency: str = "nbcc",
+        concurrency: str | None = None,
         index: str = "bucket",
         properties: Mapping[str, Any] | None = None,
         name: str | None = None,
@@ -99,7 +101,9 @@ class Table(Writes, Maintenance):
     ) -> Table:
         """A new table of version 9; `schema` is an Arrow schema, a Spark StructType, DDL text, or None: the first rows say.
 
-        With `ordering_fields` the greatest ordering value of a key wins, else the last writer. `shared=True` if Apache
+        With `ordering_fields` the greatest ordering value of a key wins, else the last writer. `table_type` is "mor" or
+        "cow"; `index` "bucket", or "simple" and "global_simple", which look keys up. Only "mor" with buckets lets writers
+        never wait ("nbcc", the default there); others are optimistic ("occ") or have one writer ("single"). `shared=True` if Apache
         Hudi jobs write the table as well: then every decision is made inside Hudi's own lock. `schema_conflict="merge"`
         joins schema changes of concurrent writers where they fit together, instead of refusing the second one.
         """
@@ -204,21 +208,50 @@ class Table(Writes, Maintenance):
         snapshot = self.snapshot(as_of)
         return snapshot.to_spark(columns, where, mode=mode, meta_columns=meta_columns, spark=spark)
 
+    def view(
+        self,
+        name: str,
+        columns: Iterable[str] | None = None,
+        where: Where | None = None,
+        as_of: Time | None = None,
+        mode: Mode = "snapshot",
+        *,
+        meta_columns: bool = False,
+        spark: SparkSession | None = None,
+    ) -> DataFrame:
+        """As `to_spark`, and SQL can use it under a name, as long as the session lives: `spark.sql("select … from name")`.
+
+        It is of the moment of this call; call it again to look at a newer one.
+        """
+        frame = self.to_spark(columns, where, as_of, mode, meta_columns=meta_columns, spark=spark)
+        frame.createOrReplaceTempView(name)
+        return frame
+
     def count(self, where: Where | None = None, as_of: Time | None = None) -> int:
         """The number of rows, without Spark."""
         return self._read(as_of, lambda s: s.count(where))
 
-    def changes(self, after: Time | None = None, until: Time | None = None, *, images: bool = False) -> Changes:
+    def changes(
+        self,
+        after: Time | None = None,
+        until: Time | None = None,
+        *,
+        images: bool = False,
+        columns: Iterable[str] | None = None,
+        meta_columns: bool = False,
+    ) -> Changes:
         """What changed in (after, until] by completion time; None means from the beginning, and until now.
 
-        Start again from `.next_position`: a writer that started early and finished late is delivered exactly once.
+        With `columns` only these are given, but a change of any other is a change, too. Start again from `.next_position`: a writer that started early and finished late is delivered exactly once.
         """
         start, end = self._time("after", after), self._time("until", until)
         if start is not None and end is not None and start > end:
             raise InvalidArgument(f"changes(after={start}, until={end}) is empty: `until` lies before `after`.")
         times = (end,) if start is None else (end, start)
         newer, *older = load_views(self._storage, self._config, self._clock, times)
-        return Changes(self._storage, self._source, older[0] if older else None, newer, images=images)
+        before = older[0] if older else None
+        how: dict[str, Any] = {"images": images, "columns": columns, "meta_columns": meta_columns}
+        return Changes(self._storage, self._source, before, newer, **how)
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:
         """All instants with their times, action, state, rows and files; prints well, and shows itself in a notebook."""

@@ -13,20 +13,25 @@ import pyarrow as pa
 from lakebraid import limits
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.api.looking import look
+from lakebraid.api.overwriting import OVERWRITES, Overwriting
 from lakebraid.api.own_schema import SCHEMA_CONFLICT, OwnSchema, SchemaConflicts, check_answer
+from lakebraid.api.placing import Placing
 from lakebraid.api.planning import Source
 from lakebraid.api.rivalry import Rivalry
 from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, StorageError, WriteConflict
 from lakebraid.format.commit import CommitMetadata
-from lakebraid.model.config import TableConfig
+from lakebraid.model.config import CONCURRENCY, TableConfig
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
+from lakebraid.model.slicing import GroupId
 from lakebraid.services.runner import ServiceRound
 from lakebraid.table.view import load_view
 from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan, write_rows
 from lakebraid.txn import operations
+from lakebraid.txn.alone import clear_dead
+from lakebraid.txn.batches import BatchRepeated, named_batch
 from lakebraid.txn.conflicts import WRITER
 from lakebraid.txn.heartbeat import Heartbeat, beat, beat_interval_ms
 from lakebraid.txn.ledger import Ledger, Round
@@ -36,11 +41,21 @@ from lakebraid.txn.new_keys import Looked
 from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
 from lakebraid.txn.session import Writing
 from lakebraid.txn.stats import write_stats
+from lakebraid.txn.stories import given_up, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Operation = Literal["upsert", "insert", "bulk_insert", "delete", "alter_schema"]
+Operation = Literal[
+    "upsert",
+    "insert",
+    "bulk_insert",
+    "delete",
+    "alter_schema",
+    "insert_overwrite",
+    "insert_overwrite_table",
+    "delete_partition",
+]
 _FIRST_TASK = 1000
 _NO_ROWS = object()
 
@@ -59,8 +74,13 @@ class WriteResult:
     """How long each phase took."""
     attempts: int = 1
     """How often it was written until no other writer was in the way."""
+    groups_replaced: int = 0
+    """File groups that an overwrite took away."""
     services: ServiceRound | None = field(default=None, compare=False)
     """What was done after the commit, and what of it failed, with `services="inline"`. The write is published anyway."""
+    is_repeated: bool = False
+    """Whether the batch was published before: then nothing was written, and instant and time are the earlier commit's (for
+    an old batch those of its writer's newest)."""
 
 
 class Transaction:
@@ -80,21 +100,26 @@ class Transaction:
         evolve: bool = True,
         schema_conflict: SchemaConflicts | None = None,
         writer: str | None = None,
+        batch: int | None = None,
+        stream: str = "",
+        token: str | None = None,
         is_isolated: bool = False,
         spark: SparkSession | None = None,
         rows: Any = _NO_ROWS,
+        partitions: frozenset[str] = frozenset(),
         afterwards: Callable[[], ServiceRound] | None = None,
     ) -> None:
         """With `rows` they are looked at before the transaction begins, and written: what does not fit leaves no trace.
 
-        `afterwards` is called when the commit is done. An isolated one writes what it has computed from rows that it read
-        after it began: its commit is refused if another writer has changed them.
+        `afterwards` is called when the commit is done; `partitions` go with `delete_partition`. An isolated one writes what it has computed from rows that it read
+        after it began: its commit is refused if another writer has changed them. `stream` says who numbers the batches.
+        Those who begin with the same `token` begin the same write, as long as it is open.
         """
         self._writing, self._source, self._operation, self._spark = writing, source, operation, spark
         self._clock = writing.clock
         self._afterwards = afterwards
         self._seconds: dict[str, float] = {}
-        self._txn = self._clock.token()
+        self._txn = token or self._clock.token()
         self._files: list[StagedFile] = []
         self._task = _FIRST_TASK
         self._end: str | None = None
@@ -102,6 +127,8 @@ class Transaction:
         self._looked: tuple[KnownKeys, Looked] | None = None
         self._clash: WriteConflict | None = None
         self._writer = writer or process_name()
+        self._batch = named_batch(writer, batch, stream)
+        self._repeated: WriteResult | None = None
         merging = check_answer(schema_conflict)
         with self._timed("begin"):
             config, properties = writing.settings()
@@ -110,10 +137,33 @@ class Transaction:
             self._schema = OwnSchema(writing.schema(self._ledger), evolve and operation != "delete", merges)
             chosen = None if columns is None else tuple(columns)
             rows = self._checked(rows, config, chosen)
-            file_ids = writing.file_ids(properties, self._ledger)
-            is_optimistic = config.concurrency == "occ"
-            self._rivalry = Rivalry(properties, self._writer, is_optimistic=is_optimistic, is_isolated=is_isolated)
-            self.instant, into_base = self._begin(chosen)
+            placement = writing.placement(properties, self._ledger)
+            is_optimistic = config.concurrency == "occ" or config.is_placed
+            overwrites = operation in OVERWRITES
+            is_alone = config.concurrency == "single" and CONCURRENCY in properties
+            self._placing = Placing(writing, properties, self._txn, overwrites=overwrites) if config.is_placed else None
+            self._rivalry = Rivalry(
+                properties,
+                self._writer,
+                is_optimistic=is_optimistic,
+                is_isolated=is_isolated,
+                overwrites=overwrites,
+                is_alone=is_alone,
+                has_unique_keys=config.has_filters,
+            )
+            if is_alone:
+                clear_dead(self._ledger, self._txn)
+            try:
+                self.instant, into_base = self._begin(chosen)
+            except BatchRepeated as repeated:
+                self.instant, self._repeated = repeated.start, self._repetition(repeated)
+                return
+            self._overwriting = Overwriting.of(
+                operation, self._rivalry.begun, partitions, updates_allowed=self._rivalry.updates_allowed
+            )
+            self._placement = (
+                self._overwriting.placement() if self._overwriting else writing.placed_since(self._ledger, placement)
+            )
             self._schema.begun = writing.schema_since(self._ledger, self._schema.begun)
             self._heartbeat = self._start_beating(beat_interval_ms(config))
         self._plan_of: Callable[[pa.Schema], WritePlan] = lambda schema: WritePlan(
@@ -127,7 +177,8 @@ class Transaction:
             block_format=block_format,
             columns=chosen,
             into_base=into_base,
-            file_ids=file_ids,
+            file_ids=self._placement.listed,
+            replaced=self._placement.replaced,
         )
         if rows is not _NO_ROWS:
             try:
@@ -142,12 +193,19 @@ class Transaction:
         If it raises, some files may be there already, so the transaction can only be aborted.
         """
         self._check_usable("write")
+        if self.is_repeated:
+            return
         with self._timed("write"):
             try:
                 self._write_spark(data) if is_spark(data) else self._write_arrow(data)
             except BaseException:
                 self._has_failed = True
                 raise
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether its batch was published before it began: then it writes nothing, and `commit` tells of the earlier one."""
+        return self._repeated is not None
 
     def write_deletes(self, keys: Any) -> None:
         """Deletes these keys in the same commit, whatever kind of write it is."""
@@ -166,14 +224,25 @@ class Transaction:
         """Publishes the write: from now on everybody sees all of it.
 
         RolledBack: certainly nothing is visible. CommitUnknown: ask `table.status(txn.instant)`. WriteConflict, also
-        certain: a partial update brings a key that was new when it looked, and another writer was faster.
+        certain: another writer was faster with what this one could not know of: the same file groups in optimistic
+        tables, a key that was new to a partial update, a partition that was overwritten, or that this one overwrites.
         """
         self._check_usable("commit")
+        if self._repeated is not None:
+            self._end = "committed"
+            return self._repeated
         with self._timed("commit"):
+            self._stage()
+            if self._overwriting is not None and self._schema.columns is not None:
+                plan = self._plan_of(self._schema.columns)
+                self._files += self._overwriting.seeds(self._ledger, self._writing.storage, plan, self._files)
             self._end = "interrupted"
             self._heartbeat.stop()
             try:
                 completion = self._publish()
+            except BatchRepeated as repeated:
+                self._end = "committed"
+                return self._repetition(repeated)
             except LakebraidError as error:
                 self._end = "left unknown" if isinstance(error, CommitUnknown) else "refused"
                 raise
@@ -185,12 +254,18 @@ class Transaction:
             self.instant,
             completion,
             self._operation,
-            sum(f.rows for f in self._files),
+            sum(f.rows_written for f in self._files),
             sum(f.deletes for f in self._files),
             len(self._files),
             dict(self._seconds),
+            groups_replaced=0 if self._overwriting is None else self._overwriting.count,
             services=serviced,
         )
+
+    def _repetition(self, repeated: BatchRepeated) -> WriteResult:
+        self._writing.remember(self._ledger)
+        seconds = dict(self._seconds)
+        return WriteResult(repeated.start, repeated.completion, self._operation, 0, 0, 0, seconds, is_repeated=True)
 
     def _serviced(self) -> ServiceRound | None:
         if self._afterwards is None:
@@ -203,8 +278,13 @@ class Transaction:
         if self._end is not None:
             return
         self._end = "aborted"
+        if self._placing is not None:
+            self._placing.release()
+        if self._repeated is not None:
+            return
         self._heartbeat.stop()
-        roll_back(self._ledger, self._txn, self.instant)
+        story = given_up(self._writer) if self._clash is None else refused(self._clash, self._writer)
+        roll_back(self._ledger, self._txn, self.instant, story=story)
         self._writing.remember(self._ledger)
 
     def _give_up(self) -> None:
@@ -240,16 +320,21 @@ class Transaction:
             start = operations.begin(
                 self._ledger,
                 self._txn,
+                action="replacecommit" if self._operation in OVERWRITES else self._ledger.config.write_action,
                 adds_base=adds_base,
                 columns=columns,
+                batch=self._batch,
                 beat=lambda start: cast("None", beat(self._writing.storage, start)),
                 seen=self._rivalry.note if self._rivalry.matters else None,
             )
             self._rivalry.settle(start)
             return start
 
+        if self._operation in OVERWRITES:
+            return begin(adds_base=False), True  # in file groups that nobody has: base files disturb no one
         newest = self._ledger.known or self._ledger.newest()
-        if self._operation == "bulk_insert" and newest.state.is_fresh and not self._ledger.is_shared:
+        is_bulk = self._operation == "bulk_insert" and self._placing is None
+        if is_bulk and newest.state.is_fresh and not self._ledger.is_shared:
             with contextlib.suppress(InvalidArgument):  # somebody else published meanwhile: log files, then
                 return begin(adds_base=True), True
         return begin(adds_base=False), False
@@ -280,6 +365,9 @@ class Transaction:
             if not piece.num_columns and not piece.num_rows:
                 continue  # an empty list: no rows, and nothing said about columns
             plan = self._plan(piece.schema)
+            if self._placing is not None:
+                self._placing.keep(plan, piece)
+                continue
             self._files += write_rows(self._writing.storage, plan, piece, self._next_task())
             self._check_usable("write")
 
@@ -288,6 +376,9 @@ class Transaction:
 
         self._spark = data.sparkSession
         plan = self._plan(arrow_schema_of(data))
+        if self._placing is not None:
+            self._placing.keep_frame(plan, data)
+            return
         try:
             files, self._task = write_spark(
                 self._writing.storage, plan, data, first_task=self._next_task(), tag=self._txn
@@ -301,6 +392,8 @@ class Transaction:
     def _plan(self, incoming: pa.Schema) -> WritePlan:
         self._schema.own = self._schema.grown(incoming, self._ledger.config)
         plan = replace(self._plan_of(self._schema.own), operation=self._operation)
+        if self._placing is not None:
+            return plan
         if plan.columns is not None and not {*plan.schema.names} <= {*plan.columns}:
             return replace(plan, known=self._known_keys())
         # A second base file of a group would hide the first: only the first rows become base files.
@@ -320,14 +413,41 @@ class Transaction:
         self._task += 1
         return task
 
+    def _stage(self) -> None:
+        """Puts the rows that were kept until now into their file groups."""
+        if self._placing is None or self._schema.columns is None:
+            return
+        plan = replace(self._plan_of(self._schema.columns), operation=self._operation)
+        try:
+            files, self._task = self._placing.stage(plan, self._task, self._check_early)
+        except WriteConflict:
+            self._give_up()
+            raise
+        except BaseException:
+            self._has_failed = True
+            self._check_usable("write")  # cancelled because the place is lost: that is the error to tell
+            raise
+        self._files += files
+        self._check_usable("commit")
+
+    def _check_early(self, groups: frozenset[GroupId]) -> None:
+        """WriteConflict if the commit would be refused as it is now; then nothing is written at all."""
+        self._rivalry.check_groups(Round(self._ledger, self._ledger.newest().state, 0), groups)
+
     def _publish(self) -> str:
         def metadata(now: Round) -> CommitMetadata:
+            replaced = {}
+            if self._overwriting is not None:
+                replaced = self._overwriting.replace(now, self._files, self._writer)
+            else:
+                self._placement.check(now, self._files, self.instant, self._writer)
             self._rivalry.check(now, self._files)
             extra = {**self._schema.stated(now, self._writing), WRITER: self._writer}
             if self._looked is not None:
                 self._looked[1].check(now, self.instant, self._files)
             stats = write_stats(self._files, self.instant)
-            return CommitMetadata(write_stats=stats, extra=extra, operation=self._operation.upper())
+            name = self._operation.upper()
+            return CommitMetadata(write_stats=stats, extra=extra, operation=name, replaced=replaced)
 
         try:
             return operations.publish(self._ledger, self._txn, self.instant, metadata)
@@ -338,18 +458,22 @@ class Transaction:
             with contextlib.suppress(StorageError):
                 roll_back(self._ledger, self._txn, self.instant)
             raise
-        except LakebraidError:
-            completion = self._withdraw()
+        except BatchRepeated as error:
+            with contextlib.suppress(RolledBack):  # whoever took it back meanwhile has done what is to be done
+                self._withdraw(error)
+            raise
+        except LakebraidError as error:
+            completion = self._withdraw(error)
             if completion is None:
                 raise
             return completion
 
-    def _withdraw(self) -> str | None:
+    def _withdraw(self, why: LakebraidError) -> str | None:
         """Takes a refused write back before anybody is told, so that no request of ours that is still on its way can
         land (LEDGER, H12). If one has landed, that is the end of it: its completion time.
         """
         try:
-            rollback = take_back(self._ledger, self._txn, self.instant)
+            rollback = take_back(self._ledger, self._txn, self.instant, story=refused(why, self._writer))
             if rollback is None:
                 return operations.completion(self._ledger, self.instant)
         except StorageError as error:

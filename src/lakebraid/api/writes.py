@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +11,8 @@ from lakebraid import limits
 from lakebraid.api.altering import Alteration
 from lakebraid.api.conditional import delete_rows, merge_rows, update_rows
 from lakebraid.api.deleting import with_ordering
-from lakebraid.api.inputs import frame_of, is_spark, repeatable
+from lakebraid.api.inputs import frame_of, is_repeatable, is_spark, repeatable
+from lakebraid.api.overwriting import OVERWRITES, PartitionLike, check_there, partition_names
 from lakebraid.api.own_schema import SchemaConflicts
 from lakebraid.api.planning import Source, Where
 from lakebraid.api.snapshot import Snapshot
@@ -21,6 +22,8 @@ from lakebraid.errors import InvalidArgument, SnapshotExpired, WriteConflict
 from lakebraid.model.config import MergeMode, TableConfig
 from lakebraid.services.runner import ServiceRound
 from lakebraid.table.loading import pause
+from lakebraid.txn.alone import ALONE
+from lakebraid.txn.batches import named_batch
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:
@@ -56,6 +59,8 @@ class Writes:
         evolve: bool = True,
         schema_conflict: SchemaConflicts | None = None,
         services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
     ) -> Transaction:
         """A write in steps: `txn.write(rows)` any number of times, then `txn.commit()` or `txn.abort()`.
 
@@ -63,8 +68,13 @@ class Writes:
         WriteConflict, if another writer brought a row for a key that was new; then begin and write again. Rows may
         bring new columns and wider types, unless `evolve=False`; SchemaConflict if another writer changed the schema in
         another way meanwhile. `services="inline"` does what is due (compaction, cleaning, …) after the commit; errors
-        of that are in the result.
+        of that are in the result. `writer` is the name that others see of this one; its process, if none is given.
+
+        With `batch`, a number that rises from batch to batch of this `writer`, the write is published once at most,
+        whoever repeats it and however often: see `WriteResult.is_repeated`. All writes take both.
         """
+        if operation in OVERWRITES and columns is not None:
+            raise InvalidArgument("An overwrite brings whole rows, so `columns` cannot go with it. Nothing was begun.")
         return Transaction(
             self._writing,
             self._source,
@@ -73,6 +83,8 @@ class Writes:
             block_format=block_format,
             evolve=evolve,
             schema_conflict=schema_conflict,
+            writer=writer,
+            batch=batch,
             afterwards=self._afterwards(services),
         )
 
@@ -86,6 +98,8 @@ class Writes:
         schema_conflict: SchemaConflicts | None = None,
         retries: int | None = None,
         services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
     ) -> WriteResult:
         """Inserts rows, or changes those whose key is there; with `columns`, only these columns of them.
 
@@ -95,7 +109,8 @@ class Writes:
         In optimistic tables a refused write is done again up to `retries` times (30).
         """
         how = {"block_format": block_format, "evolve": evolve, "schema_conflict": schema_conflict}
-        return self._write("upsert", rows, retries, columns=columns, afterwards=self._afterwards(services), **how)
+        how |= {"columns": columns, "writer": writer, "batch": batch}
+        return self._write("upsert", rows, retries, afterwards=self._afterwards(services), **how)
 
     def insert(
         self,
@@ -106,9 +121,12 @@ class Writes:
         schema_conflict: SchemaConflicts | None = None,
         retries: int | None = None,
         services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
     ) -> WriteResult:
         """Inserts rows. One whose key is there already is treated as an update. `evolve` as in `begin`."""
         how = {"block_format": block_format, "evolve": evolve, "schema_conflict": schema_conflict}
+        how |= {"writer": writer, "batch": batch}
         return self._write("insert", rows, retries, afterwards=self._afterwards(services), **how)
 
     def bulk_insert(
@@ -120,13 +138,83 @@ class Writes:
         schema_conflict: SchemaConflicts | None = None,
         retries: int | None = None,
         services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
     ) -> WriteResult:
         """Loads many rows; into a table without rows this writes base files at once, which is the fastest."""
         how = {"block_format": block_format, "evolve": evolve, "schema_conflict": schema_conflict}
+        how |= {"writer": writer, "batch": batch}
         return self._write("bulk_insert", rows, retries, afterwards=self._afterwards(services), **how)
 
+    def insert_overwrite(
+        self,
+        rows: Rows,
+        *,
+        evolve: bool = True,
+        schema_conflict: SchemaConflicts | None = None,
+        retries: int | None = None,
+        services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
+    ) -> WriteResult:
+        """Puts these rows in the place of all rows of the partitions that they belong to; other partitions stay.
+
+        Nobody sees anything in between, and earlier versions stay readable. If another writer publishes into one of the
+        partitions meanwhile, the overwrite is done again by itself, up to `retries` times (30), so that it replaces
+        those rows, too, and never drops them unseen.
+        """
+        how = {"evolve": evolve, "schema_conflict": schema_conflict, "afterwards": self._afterwards(services)}
+        return self._write("insert_overwrite", rows, retries, writer=writer, batch=batch, **how)
+
+    def insert_overwrite_table(
+        self,
+        rows: Rows,
+        *,
+        evolve: bool = True,
+        schema_conflict: SchemaConflicts | None = None,
+        retries: int | None = None,
+        services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
+    ) -> WriteResult:
+        """Puts these rows in the place of all rows of the table; no rows empty it. Otherwise as `insert_overwrite`."""
+        how = {"evolve": evolve, "schema_conflict": schema_conflict, "afterwards": self._afterwards(services)}
+        return self._write("insert_overwrite_table", rows, retries, writer=writer, batch=batch, **how)
+
+    def delete_partitions(
+        self,
+        partitions: Iterable[PartitionLike],
+        *,
+        missing_ok: bool = False,
+        retries: int | None = None,
+        services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
+    ) -> WriteResult:
+        """Deletes all rows of these partitions, without reading them: `t.delete_partitions(["town=here"])`.
+
+        A partition is its path, or its values: by name, `{"town": "here"}`, or in the order of the partition columns,
+        `("here",)`. One that is not there is an error, unless `missing_ok`. Conflicts are as with `insert_overwrite`.
+        """
+        now = self.snapshot()
+        names = partition_names(partitions, self._config, now.schema, self._source.url)
+        if not missing_ok and not self._is_published(writer, batch):
+            check_there(names, (s.group.partition for s in now.slices), self._source.url)
+        how: dict[str, Any] = {"partitions": names, "afterwards": self._afterwards(services)}
+        how |= {"writer": writer, "batch": batch}
+        return self._until_unhindered(
+            lambda: Transaction(self._writing, self._source, "delete_partition", **how), retries
+        )
+
     def delete(
-        self, keys: Rows = None, *, where: Where | None = None, services: Inline = None, retries: int | None = None
+        self,
+        keys: Rows = None,
+        *,
+        where: Where | None = None,
+        services: Inline = None,
+        retries: int | None = None,
+        writer: str | None = None,
+        batch: int | None = None,
     ) -> WriteResult:
         """Deletes rows by their key columns, and by the partition columns of a partitioned table; or all that match `where`.
 
@@ -136,11 +224,12 @@ class Writes:
         """
         if (keys is None) == (where is None):
             raise InvalidArgument("Give either keys or `where`. Nothing was deleted.")
+        how: dict[str, Any] = {"afterwards": self._afterwards(services), "writer": writer, "batch": batch}
         if where is not None:
-            return self._change("delete", lambda t, s: delete_rows(t, s, self._config, where, None), retries, services)
+            return self._change("delete", lambda t, s: delete_rows(t, s, self._config, where, None), retries, how)
         if self._config.merge_mode is MergeMode.EVENT_TIME:
             keys = with_ordering(self.to_arrow, self._config, keys)
-        return self._write("delete", keys, afterwards=self._afterwards(services))
+        return self._write("delete", keys, **how)
 
     def update(
         self,
@@ -150,14 +239,17 @@ class Writes:
         spark: SparkSession | None = None,
         retries: int | None = None,
         services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
     ) -> WriteResult:
         """Gives columns of the matching rows new values, on Spark: `t.update({"n": "n + 1"}, where="town = 'here'")`.
 
         Values are SQL text, Spark columns or plain values that are no text; they see the row as it was. If another
         writer changes one of the rows meanwhile, the whole is done again by itself, up to `retries` times.
         """
+        named: dict[str, Any] = {"afterwards": self._afterwards(services), "writer": writer, "batch": batch}
         return self._change(
-            "upsert", lambda t, s: update_rows(t, s, self._config, values, where, spark), retries, services
+            "upsert", lambda t, s: update_rows(t, s, self._config, values, where, spark), retries, named
         )
 
     def merge(
@@ -171,6 +263,8 @@ class Writes:
         spark: SparkSession | None = None,
         retries: int | None = None,
         services: Inline = None,
+        writer: str | None = None,
+        batch: int | None = None,
     ) -> WriteResult:
         """Merges a source, a Spark data frame or rows of any other kind, into the table, on Spark.
 
@@ -185,17 +279,28 @@ class Writes:
             "matched_delete": matched_delete,
             "not_matched_insert": not_matched_insert,
         }
-        return self._change("upsert", lambda t, s: merge_rows(t, s, self._config, frame, **how), retries, services)
+        named: dict[str, Any] = {"afterwards": self._afterwards(services), "writer": writer, "batch": batch}
+        return self._change("upsert", lambda t, s: merge_rows(t, s, self._config, frame, **how), retries, named)
 
     def alter(self) -> Alteration:
         """Changes of the schema without rows: `t.alter().add("note", "string").widen("n", "bigint").commit()`."""
         return Alteration(lambda: Transaction(self._writing, self._source, "alter_schema"), self._config)
 
     def _write(self, operation: Operation, rows: Any, retries: int | None = None, **how: Any) -> WriteResult:
-        """The write, done again by itself if another writer was in the way: in optimistic tables and partial updates."""
-        may_conflict = self._config.concurrency == "occ" or how.get("columns") is not None
-        retries = retries if may_conflict else 0
-        rows = rows if retries == 0 else repeatable(rows)
+        """The write, done again by itself if another writer was in the way.
+
+        In optimistic tables, overwrites and partial updates that is to be expected, so rows that can be taken once only
+        are kept. Elsewhere only an overwrite can be in the way: then rows that can be taken again are.
+        """
+        is_likely = (
+            self._config.concurrency == "occ"
+            or self._config.is_placed
+            or how.get("columns") is not None
+            or operation in OVERWRITES
+        )
+        if is_likely and retries != 0:
+            rows = repeatable(rows)
+        retries = retries if is_likely or is_repeatable(rows) else 0
         return self._until_unhindered(
             lambda: Transaction(self._writing, self._source, operation, rows=rows, **how), retries
         )
@@ -205,10 +310,10 @@ class Writes:
         operation: Operation,
         compute: Callable[[Transaction, Snapshot], None],
         retries: int | None,
-        services: Inline,
+        named: Mapping[str, Any],
     ) -> WriteResult:
         """A write of what is computed from the rows that are there, done again if others change them meanwhile."""
-        how: dict[str, Any] = {"is_isolated": True, "evolve": False, "afterwards": self._afterwards(services)}
+        how: dict[str, Any] = {"is_isolated": True, "evolve": False, **named}
         return self._until_unhindered(
             lambda: Transaction(self._writing, self._source, operation, **how),
             retries,
@@ -229,14 +334,21 @@ class Writes:
         while True:
             try:
                 with begin() as transaction:
-                    if fill is not None:
+                    if fill is not None and not transaction.is_repeated:
                         fill(transaction)
                     return replace(transaction.commit(), attempts=attempt + 1)
-            except (WriteConflict, SnapshotExpired):  # the latter: a clean removed what was read
-                if attempt == again:
+            except (WriteConflict, SnapshotExpired) as error:  # the latter: a clean removed what was read
+                if attempt == again or error.facts.get("rule") == ALONE:
                     raise
             pause(self._clock, attempt)
             attempt += 1
+
+    def _is_published(self, writer: str | None, batch: int | None) -> bool:
+        named = named_batch(writer, batch)
+        if named is None:
+            return False
+        known = self._writing.ledger(self._config).newest().state.batches.get(named.writer)
+        return known is not None and named.number <= known.number
 
     def _afterwards(self, services: Inline) -> Callable[[], ServiceRound] | None:
         if services not in (None, "inline"):

@@ -1,64 +1,131 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`lakebraid demo`: the most there is to see, in about a minute: writers that are killed, and a table of Apache Hudi."""
+"""`lakebraid demo`: many writers on one table, on Spark and off it, one of them killed; then every row is accounted for."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import click
 
-from lakebraid.api.table import Table
+import lakebraid as lb
+from lakebraid.cli.lanes import draw_lanes
 from lakebraid.cli.output import paint
-from lakebraid.cli.torture import Storm, rage
+from lakebraid.cli.torture import Actor, Storm, rage
 from lakebraid.clock import SystemClock
+from lakebraid.services.hindsight import look_back
+from lakebraid.storage import open_storage
+from lakebraid.table.loading import load_config
 from lakebraid.table.show import Grid
+from lakebraid.web.gathering import load_facts
+from lakebraid.web.page import render_page
+from lakebraid.web.picture import build_model
 
 _TABLE = "v9_mor_nbcc_overlap"
-_STORM_SECONDS = 10.0
+_STORM_SECONDS = 20.0
+_ATTEMPTS = 10
+_PAGE = "lakebraid-demo.html"
 
 
 @click.command(epilog="Example: lakebraid demo --keep ./demo-table")
 @click.option("--keep", type=click.Path(path_type=Path), help="Leave the table in this folder.")
-@click.option("--no-spark", is_flag=True, help="Leave out the part that starts Spark.")
-def demo(*, keep: Path | None, no_spark: bool) -> None:
-    """Kill writers on one table and account for every row; then read a table of Apache Hudi, also on Spark."""
-    with tempfile.TemporaryDirectory(prefix="lakebraid-demo-") as folder:
-        _storm(Path(folder) / "storm")
-        path = _unpack(Path(folder))
-        _story(Table.open(path), no_spark=no_spark)
-        if keep is not None:
-            shutil.copytree(path, keep)
-            click.echo(f"\nThe table stays in {keep}. Try: lakebraid timeline {keep}")
-
-
-def _storm(folder: Path) -> None:
-    _title(
-        "Four writer processes on the same keys of one new table, a compactor beside them; some are killed or stopped"
-    )
-    storm = Storm(folder, keys=100, rows=20, kill=0.2, stop=0.2)
-    table, verdict = rage(storm, _STORM_SECONDS, writers=4, compactors=1, buckets=4)
-    if not verdict.is_clean:
-        raise click.ClickException("Rows are missing or wrong. Please report this.")
-    _title("The end of its timeline: writers overlap, some are taken back, compactions in between")
-    click.echo("\n".join(repr(table.timeline()).splitlines()[-12:]))
-
-
-def _unpack(folder: Path) -> Path:
-    with as_file(files("lakebraid.cli") / "data" / "demo_table.zip") as archive, zipfile.ZipFile(archive) as content:
-        content.extractall(folder)
-    return folder / _TABLE
-
-
-def _story(table: Table, *, no_spark: bool) -> None:
+@click.option(
+    "--page", type=click.Path(path_type=Path), default=_PAGE, show_default=True, help="Where the picture goes."
+)
+@click.option("--no-spark", is_flag=True, help="Leave out what starts Spark: quicker, and less to see.")
+def demo(*, keep: Path | None, page: Path, no_spark: bool) -> None:
+    """Let many writers loose on one table, kill one, add a column meanwhile, and account for every row."""
     clock = SystemClock()
     began = clock.monotonic()
-    _title("A merge-on-read table, written by Apache Hudi 1.2.0")
-    click.echo(repr(table))
-    _title("What happened to it: writers overlap each other and a compaction")
+    if keep is not None and keep.exists():
+        raise lb.InvalidArgument(f"{keep} is there already. Nothing was changed. Name a folder that is not.")
+    with tempfile.TemporaryDirectory(prefix="lakebraid-demo-") as folder:
+        table = _storm(Path(folder) / "storm", spark=0 if no_spark else 2)
+        _picture(table, page)
+        _hindsight(table)
+        _of_hudi(_unpack(Path(folder)))
+        if keep is not None:
+            shutil.copytree(table.path, keep)
+            click.echo(f"\nThe table stays in {keep}. Try: lakebraid status {keep}")
+    click.echo(f"\n{paint('done', 'green', bold=True)} in {clock.monotonic() - began:.0f} s")
+
+
+def _storm(folder: Path, *, spark: int) -> lb.Table:
+    where = f"{spark} on Spark and 2 in plain Python" if spark else "4 in plain Python"
+    _title(f"Writer processes on the same 100 keys of one new table, {where}; a compactor and a reader beside them")
+    if spark:
+        click.echo("each Spark takes a few seconds to start …")
+    storm = Storm(folder, keys=100, rows=20, kill=0, stop=0.05)
+
+    def kill(_: lb.Table, actors: Sequence[Actor]) -> str:
+        storm.kill_one(actors[0])
+        return paint("writer 0 is killed (SIGKILL), wherever it was; nobody tells the others", "red")
+
+    def add_column(table: lb.Table, _: Sequence[Actor]) -> str:
+        for _attempt in range(_ATTEMPTS):
+            # The rescuer of this storm takes a second of silence for death; on a busy machine the living are silent, too.
+            with contextlib.suppress(lb.CommitRefused):
+                lb.Table.open(table.path).alter().add("town", "string").commit()
+                break
+        return paint("a column `town` was added; nobody stopped for it", "yellow")
+
+    table, verdict = rage(
+        storm,
+        _STORM_SECONDS,
+        writers=2 if spark else 4,
+        spark=spark,
+        compactors=1,
+        buckets=4,
+        events=[(0.4, kill), (0.6, add_column)],
+    )
+    if not verdict.is_clean:
+        raise click.ClickException("Rows are missing or wrong. Please report this.")
+    _title("Its audit: what was committed, held against what readers get (lakebraid audit PATH --deep)")
+    click.echo(repr(table.audit(deep=True)))
+    return table
+
+
+def _picture(table: lb.Table, page: Path) -> None:
+    _title("What happened: a lane for each writer, ┊ where a compaction was planned (lakebraid view PATH)")
+    model = build_model(load_facts(open_storage(table.path), SystemClock()))
+    width = min(shutil.get_terminal_size((100, 24)).columns, 140)
+    click.echo("\n".join(draw_lanes(model["instants"], (lane["name"] for lane in model["lanes"]), width)))
+    late = sum(1 for instant in model["instants"] if instant.get("late"))
+    click.echo(
+        f"{late} writes began before a compaction was planned and ended after: their rows are in the next slice."
+    )
+    try:
+        page.write_text(render_page(model), encoding="utf-8")
+    except OSError as error:
+        click.echo(f"{page} could not be written ({error.strerror}); --page names another file.")
+    else:
+        click.echo(f"The same to zoom into and click on: open {paint(str(page), bold=True)} in a browser.")
+
+
+def _hindsight(table: lb.Table) -> None:
+    _title("What Apache Hudi would have done with the same writes")
+    storage = open_storage(table.path)
+    found = look_back(storage, load_config(storage)[0], SystemClock())
+    click.echo(
+        f"Its optimistic mode refuses a writer that met another one in a file group: {len(found.refused)} of these "
+        f"{found.writes} commits, by its own rule (RFC-71) on this very timeline. Its non-blocking mode lets them through, with a\n"
+        "lock provider, a jar that fits the Spark, and a lock taken for every step. Here none waited, and there was no lock."
+    )
+
+
+def _unpack(folder: Path) -> lb.Table:
+    with as_file(files("lakebraid.cli") / "data" / "demo_table.zip") as archive, zipfile.ZipFile(archive) as content:
+        content.extractall(folder)
+    return lb.Table.open(folder / _TABLE)
+
+
+def _of_hudi(table: lb.Table) -> None:
+    _title("And a table that Apache Hudi 1.2.0 wrote, read without Spark and without Java")
     listing = table.timeline()
     click.echo(repr(listing))
     late = max(
@@ -67,47 +134,16 @@ def _story(table: Table, *, no_spark: bool) -> None:
     )
     click.echo(
         f"\nThe writer that began at {late.request_time} is the slow one: a compaction was planned and others finished "
-        f"before it did, at {late.completion_time}. No row of it may be lost, and none may show too early."
+        f"before it did, at {late.completion_time}. What changed then, delivered exactly once:"
     )
-    _title("Its rows, read in this process, without Spark")
-    _print_rows(table)
-    _title("Time travel by completion: just before and just after the slow writer finished")
     before = str(int(late.completion_time or 0) - 1)
-    for time in (before, late.completion_time or ""):
-        click.echo(f"as of {time}: {table.count(as_of=time)} rows, {_names(table, time)}")
-    _title("What changed between the two: a late finisher is delivered exactly once")
     changes = table.changes(after=before, until=late.completion_time)
     _print_grid(changes.to_arrow().drop_columns(["_commit_completion_time"]).to_pylist())
-    click.echo(f"next position: {changes.next_position}")
-    if not no_spark:
-        _on_spark(table)
-    click.echo(f"\n{paint('done', 'green', bold=True)} in {clock.monotonic() - began:.1f} s")
-
-
-def _on_spark(table: Table) -> None:
-    _title("The same on Spark: a lazy data frame, usable in joins, views and SQL")
-    from lakebraid.spark.session import session  # noqa: PLC0415  Spark is only loaded when it is used
-
-    spark = session("lakebraid demo")
-    table.to_spark(spark=spark).createOrReplaceTempView("braided")
-    query = "select part, count(*) as rows, max(ts) as newest from braided group by part order by part"
-    click.echo(f"{paint(query, dim=True)}\n")
-    _print_grid([row.asDict() for row in spark.sql(query).collect()])
-    spark.stop()
 
 
 def _title(text: str) -> None:
     click.echo(f"\n{paint(text, bold=True)}")
 
 
-def _print_rows(table: Table) -> None:
-    _print_grid(table.to_arrow().sort_by("id").to_pylist())
-
-
 def _print_grid(rows: list[dict[str, object]]) -> None:
     click.echo(str(Grid(tuple(rows[0]), [tuple(row.values()) for row in rows])))
-
-
-def _names(table: Table, time: str) -> str:
-    rows = table.to_arrow(columns=["id", "name"], as_of=time).sort_by("id").to_pylist()
-    return " ".join(f"{row['id']}={row['name']}" for row in rows)

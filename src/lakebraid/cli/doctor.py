@@ -53,7 +53,7 @@ class Check:
         return self.status in ("OK", "note")
 
 
-@click.command()
+@click.command(epilog="Example: lakebraid doctor --spark")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--spark", "with_spark", is_flag=True, help="Also start Spark and run a small job.")
 @click.pass_context

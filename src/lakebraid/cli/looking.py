@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that look at a table: `timeline`, `show`."""
+"""Commands that look at a table: `timeline`, and `show` of rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from lakebraid.api.planning import Mode
 from lakebraid.api.table import Table
+from lakebraid.cli.detailing import show_instant
 from lakebraid.table.listing import Entry
 from lakebraid.table.show import Grid
 
@@ -47,8 +48,13 @@ def _entry(entry: Entry) -> dict[str, object]:
     }
 
 
-@click.command(epilog="""Example: lakebraid show ./orders --where "city = 'Oslo'" --columns id,city --limit 5""")
+@click.command(
+    epilog="""Examples: lakebraid show ./orders --where "city = 'Oslo'" --columns id,city --limit 5
+
+    lakebraid show ./orders 20260131120000000"""
+)
 @_PATH
+@click.argument("instant", required=False)
 @_JSON
 @click.option("--columns", metavar="A,B", help="Only these columns.")
 @click.option("--where", metavar="SQL", help="Only rows that match, such as \"id = 'k7' and ts > 5\".")
@@ -58,6 +64,7 @@ def _entry(entry: Entry) -> dict[str, object]:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(0), help="How many rows to print.")
 def show(
     path: str,
+    instant: str | None,
     *,
     as_json: bool,
     columns: str | None,
@@ -67,7 +74,10 @@ def show(
     meta: bool,
     limit: int,
 ) -> None:
-    """Print rows of a table, read in this process without Spark."""
+    """Print rows of a table, or all about one INSTANT: files, rows, metadata, plan; without Spark."""
+    if instant is not None:
+        show_instant(path, instant, as_json=as_json)
+        return
     table = Table.open(path)
     snapshot = table.snapshot(as_of)
     names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]

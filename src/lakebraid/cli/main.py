@@ -17,17 +17,44 @@ from lakebraid.errors import InvalidArgument, LakebraidError
 # imports no command, and with it no pyarrow and no pyspark; a test holds the two equal.
 COMMANDS: dict[str, tuple[str, str]] = {
     "archive": ("lakebraid.cli.servicing:archive", "Move old instants from the timeline into the history."),
+    "audit": (
+        "lakebraid.cli.auditing:audit",
+        "Hold what was committed against what readers get, and look at everything around it.",
+    ),
     "clean": (
         "lakebraid.cli.servicing:clean",
         "Remove files of versions that are too old; whoever still needs one is named.",
     ),
+    "cluster": (
+        "lakebraid.cli.servicing:cluster",
+        "Put small file groups together and sort their rows; for tables without a bucket index.",
+    ),
     "compact": ("lakebraid.cli.servicing:compact", "Merge log files into base files, beside any number of writers."),
     "demo": (
         "lakebraid.cli.demo:demo",
-        "Kill writers on one table and account for every row; then read a table of Apache Hudi, also on Spark.",
+        "Let many writers loose on one table, kill one, add a column meanwhile, and account for every row.",
     ),
     "doctor": ("lakebraid.cli.doctor:doctor", "Look at what lakebraid needs on this machine, and say what is missing."),
-    "show": ("lakebraid.cli.looking:show", "Print rows of a table, read in this process without Spark."),
+    "export": (
+        "lakebraid.cli.exporting:export",
+        "Write rows of a table into one Parquet, CSV or JSON file (one object per line), without Spark.",
+    ),
+    "files": (
+        "lakebraid.cli.detailing:files",
+        "List the file slices that readers take: each file group with its base file, its logs and their sizes.",
+    ),
+    "locks": (
+        "lakebraid.cli.detailing:locks",
+        "Show who holds Apache Hudi's locks, for how long, and whether the holder still lives.",
+    ),
+    "serve": (
+        "lakebraid.cli.viewing:serve",
+        "Show a table in a browser as it changes, read-only and only on this machine; Ctrl-C ends it.",
+    ),
+    "show": (
+        "lakebraid.cli.looking:show",
+        "Print rows of a table, or all about one INSTANT: files, rows, metadata, plan; without Spark.",
+    ),
     "torture": (
         "lakebraid.cli.torture:torture",
         "Kill and stop real writers on one table at random, then account for every row.",
@@ -59,6 +86,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": (
         "lakebraid.cli.status:status",
         "Show who writes, what waits, what is due, who holds back what, and what to run.",
+    ),
+    "view": (
+        "lakebraid.cli.viewing:view",
+        "Draw the timeline and the files of a table into one HTML file, to look at and to send around.",
+    ),
+    "why": (
+        "lakebraid.cli.auditing:why",
+        "Tell the story of an instant: who wrote it, how it ended and by what rule, and what hides its rows now.",
     ),
 }
 

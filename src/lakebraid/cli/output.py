@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
+
+from lakebraid.clock import SystemClock
 
 
 def wants_colour() -> bool:
@@ -44,3 +47,23 @@ def short_path(path: Path) -> str:
         return str(Path("~") / path.relative_to(Path.home()))
     except (ValueError, RuntimeError):
         return str(path)
+
+
+@contextlib.contextmanager
+def progress_line() -> Iterator[Callable[[str, int, int], None]]:
+    """A function to tell how far something is; one line on stderr, there only while a person looks."""
+    clock, shown = SystemClock(), [0.0]
+    is_seen = sys.stderr.isatty()
+
+    def tell(what: str, done: int, every: int) -> None:
+        now = clock.monotonic()
+        if is_seen and (now - shown[0] >= 0.1 or done == every):
+            shown[0] = now
+            share = f"{done:,} of {every:,}" if every else f"{done:,}"
+            click.echo(f"\r\x1b[K{what} … {share}", nl=False, err=True)
+
+    try:
+        yield tell
+    finally:
+        if is_seen:
+            click.echo("\r\x1b[K", nl=False, err=True)

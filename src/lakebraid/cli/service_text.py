@@ -7,6 +7,7 @@ from functools import singledispatch
 from typing import Any
 
 from lakebraid.services.archiving import Archival
+from lakebraid.services.clustered import Clustered
 from lakebraid.services.compaction import Compacted
 from lakebraid.services.log_compaction import LogCompacted
 from lakebraid.services.savepoints import RestoreResult
@@ -32,6 +33,12 @@ def _(done: Compacted) -> str:
 def _(done: LogCompacted) -> str:
     what = f"{counted(done.logs, 'log file')} of {counted(done.groups, 'file group')}, {text_bytes(done.bytes)}"
     return f"log compaction {done.instant}: {what}; completed {done.completion_time}"
+
+
+@told.register
+def _(done: Clustered) -> str:
+    what = f"{counted(done.replaced, 'file group')} put into {done.groups:,}, {counted(done.rows, 'row')}, {text_bytes(done.bytes)}"
+    return f"clustering {done.instant}: {what}; completed {done.completion_time}"
 
 
 @told.register

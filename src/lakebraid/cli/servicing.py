@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -72,6 +73,36 @@ def log_compact(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run
     say(results, as_json=as_json, nothing="nothing to compact")
 
 
+@click.command(epilog="Example: lakebraid cluster ./orders --sort-by city,ts --dry-run")
+@_PATH
+@_JSON
+@_DRY_RUN
+@_PLAN_ONLY
+@_RUN
+@click.option("--sort-by", metavar="A,B", help="Sort the rows by these columns.")
+@click.option("--small-file-limit", type=click.IntRange(1), metavar="BYTES", help="Only file groups below this size.")
+@click.option("--target-size", type=click.IntRange(1), metavar="BYTES", help="How large new files become.")
+@click.option("--max-bytes-per-group", type=click.IntRange(1), metavar="BYTES", help="Sort no more than this together.")
+@click.option("--max-groups", type=click.IntRange(1), help="So many tasks at most.")
+@click.option("--partition", "partitions", multiple=True, help="Only this partition; may be given several times.")
+@click.option("--removable", is_flag=True, help="Roll the plan back if it fails or nobody executes it for an hour.")
+def cluster(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run: str | None, **wishes: Any) -> None:
+    """Put small file groups together and sort their rows; for tables without a bucket index."""
+    table = Table.open(path)
+    wishes["sort_by"] = None if wishes["sort_by"] is None else _names(wishes["sort_by"])
+    wishes |= {"partitions": wishes["partitions"] or None, "removable": wishes["removable"] or None}
+    plan, do = partial(table.plan_clustering, **wishes), partial(table.cluster, **wishes)
+    say(
+        _planned(table, plan, do, run, dry_run=dry_run, plan_only=plan_only),
+        as_json=as_json,
+        nothing="nothing to cluster",
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _planned(
     table: Table,
     plan: Callable[..., Plan | None],
@@ -109,10 +140,11 @@ def clean(
 @_PATH
 @_JSON
 @click.option("--timeout", metavar="TIME", help="Who is silent for this long is dead; the table's setting, or 2m.")
-def rollback(path: str, *, as_json: bool, timeout: str | None) -> None:
+@click.option("--plan", metavar="INSTANT", help="Only this pending plan of a clustering or log compaction.")
+def rollback(path: str, *, as_json: bool, timeout: str | None, plan: str | None) -> None:
     """Take back the writes of dead writers, and finish what others began and left."""
     seconds = None if timeout is None else parse_seconds(timeout)
-    say([Table.open(path).rollback(timeout_seconds=seconds)], as_json=as_json, nothing="")
+    say([Table.open(path).rollback(timeout_seconds=seconds, plan=plan)], as_json=as_json, nothing="")
 
 
 @click.command(epilog="Example: lakebraid archive ./orders --keep-min 50 --keep-max 100")

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import click
 
 import lakebraid as lb
 from lakebraid.cli.output import columns
+from lakebraid.cli.torture_actor import ON_SPARK
 from lakebraid.cli.torture_audit import Verdict, audit
 from lakebraid.clock import SystemClock
 
@@ -28,13 +31,15 @@ _STOP_SECONDS_MAX = 4.0
 
 
 @dataclass
-class _Actor:
+class Actor:
     """One process and its role; it is started again when it was killed."""
 
     role: str
     number: int
     process: subprocess.Popen[bytes] | None = None
     wakes_at: float | None = None
+    is_gone: bool = False
+    """Whether it was killed for good."""
     notes_bytes: int = 0
     """How long its notes were when it was started: it is left alone until it has said something."""
 
@@ -55,7 +60,7 @@ class Storm:
     kills: int = 0
     stops: int = 0
 
-    def start(self, actor: _Actor) -> None:
+    def start(self, actor: Actor) -> None:
         log = self.folder / f"{actor.role}-{actor.number}.jsonl"
         actor.notes_bytes = log.stat().st_size if log.exists() else 0
         command = [
@@ -66,15 +71,25 @@ class Storm:
             actor.process = subprocess.Popen(command, stderr=errors)  # noqa: S603 - our own module, our own arguments
         actor.wakes_at = None
 
-    def is_starting(self, actor: _Actor) -> bool:
+    def kill_one(self, actor: Actor) -> None:
+        """SIGKILL, and nobody starts it again."""
+        if actor.process is not None:
+            actor.process.kill()
+            actor.process.wait()
+        actor.is_gone = True
+        self.kills += 1
+
+    def is_starting(self, actor: Actor) -> bool:
         """Whether it runs and has not said anything yet."""
         log = self.folder / f"{actor.role}-{actor.number}.jsonl"
         is_silent = not log.exists() or log.stat().st_size <= actor.notes_bytes
         return is_silent and actor.process is not None and actor.process.poll() is None
 
-    def disturb(self, actor: _Actor, now: float) -> None:
+    def disturb(self, actor: Actor, now: float) -> None:
         """Perhaps kills the actor, perhaps stops it for a while; `kill` and `stop` are chances per second."""
         process = actor.process
+        if actor.is_gone:
+            return
         if process is None or process.poll() is not None:
             self.start(actor)
         elif self.is_starting(actor):
@@ -104,6 +119,7 @@ class Storm:
 @click.option(
     "--stop", default=0.1, show_default=True, type=click.FloatRange(0), help="SIGSTOPs per process and second."
 )
+@click.option("--spark", default=0, show_default=True, type=click.IntRange(0, 16), help="More writers, each on Spark.")
 @click.option("--compactors", default=1, show_default=True, type=click.IntRange(0, 16), help="Compactors beside them.")
 @click.option(
     "--keys", default=500, show_default=True, type=click.IntRange(1), help="Different keys: fewer collide more."
@@ -117,9 +133,14 @@ class Storm:
     type=click.Choice(["nbcc", "occ"]),
     help="occ: refused ones retry.",
 )
-@click.option("--table-type", default="mor", show_default=True, type=click.Choice(["mor", "cow"]))
-@click.option("--index", default="bucket", show_default=True, type=click.Choice(["bucket", "simple"]))
+@click.option(
+    "--table-type", default="mor", show_default=True, type=click.Choice(["mor", "cow"]), help="Merge or copy."
+)
+@click.option(
+    "--index", default="bucket", show_default=True, type=click.Choice(["bucket", "simple"]), help="How keys are found."
+)
 @click.option("--keep", is_flag=True, help="Keep the table and the writers' notes, also if nothing is wrong.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as one JSON object; the rest goes to stderr.")
 def torture(
     path: str | None,
     *,
@@ -127,6 +148,7 @@ def torture(
     seconds: float,
     kill: float,
     stop: float,
+    spark: int,
     compactors: int,
     keys: int,
     rows: int,
@@ -135,6 +157,7 @@ def torture(
     table_type: str,
     index: str,
     keep: bool,
+    as_json: bool,
 ) -> int:
     r"""Kill and stop real writers on one table at random, then account for every row.
 
@@ -151,22 +174,42 @@ def torture(
     if path and folder.exists() and any(folder.iterdir()):
         raise lb.InvalidArgument(f"{folder} is not empty. Nothing was changed. Name a new folder.")
     storm = Storm(folder, keys, rows, kill, stop, concurrency, table_type, index)
-    _, verdict = rage(storm, seconds, writers=writers, compactors=compactors, buckets=buckets)
-    if verdict.is_clean and not keep and path is None:
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        _, verdict = rage(storm, seconds, writers=writers, spark=spark, compactors=compactors, buckets=buckets)
+    is_kept = keep or path is not None or not verdict.is_clean
+    if not is_kept:
         shutil.rmtree(folder)
-    else:
+    if as_json:
+        facts = {"clean": verdict.is_clean, "kills": storm.kills, "stops": storm.stops, **asdict(verdict)}
+        click.echo(json.dumps({**facts, "folder": str(folder) if is_kept else None}))
+    elif is_kept:
         click.echo(f"table and notes: {folder}")
     return 0 if verdict.is_clean else 1
 
 
-def rage(storm: Storm, seconds: float, *, writers: int, compactors: int, buckets: int) -> tuple[lb.Table, Verdict]:
+Event = tuple[float, Callable[[lb.Table, Sequence[Actor]], str]]
+"""Something to do when so much of the storm is over, from 0 to 1; what it gives is told."""
+
+
+def rage(
+    storm: Storm,
+    seconds: float,
+    *,
+    writers: int,
+    compactors: int,
+    buckets: int,
+    spark: int = 0,
+    events: Sequence[Event] = (),
+) -> tuple[lb.Table, Verdict]:
     """Lets the storm loose on a new table in its folder, heals it, and accounts for every row; tells it as it goes."""
     storm.folder.mkdir(parents=True, exist_ok=True)
     table = _make_table(storm, buckets)
-    actors = [_Actor("writer", n) for n in range(writers)] + [_Actor("compactor", n) for n in range(compactors)]
-    actors += [_Actor("rescuer", 0), _Actor("reader", 0)]
+    actors = [Actor("writer", n) for n in range(writers)] + [Actor(ON_SPARK, writers + n) for n in range(spark)]
+    actors += [Actor("compactor", n) for n in range(compactors)]
+    actors += [Actor("rescuer", 0), Actor("reader", 0)]
     with _ended(actors):
-        _disturb_all(storm, actors, seconds)
+        _start_all(storm, actors)
+        _disturb_all(storm, actors, seconds, [(at, partial(do, table, actors)) for at, do in events])
     click.echo("storm over; healing and looking at every row …")
     verdict = audit(table, storm.folder, seconds)
     _report(verdict, storm)
@@ -187,16 +230,27 @@ def _make_table(storm: Storm, buckets: int) -> lb.Table:
     )
 
 
-def _disturb_all(storm: Storm, actors: list[_Actor], seconds: float) -> None:
-    for actor in actors:
-        storm.start(actor)
-    while any(storm.is_starting(actor) for actor in actors):
-        storm.clock.sleep(_STEP_SECONDS)
+def _start_all(storm: Storm, actors: list[Actor]) -> None:
+    """Those on Spark first: the others would be done with half of their work before these begin."""
+    for is_first in (True, False):
+        for actor in actors:
+            if (actor.role == ON_SPARK) is is_first:
+                storm.start(actor)
+        while any(storm.is_starting(actor) for actor in actors):
+            storm.clock.sleep(_STEP_SECONDS)
+
+
+def _disturb_all(
+    storm: Storm, actors: list[Actor], seconds: float, events: Sequence[tuple[float, Callable[[], str]]]
+) -> None:
+    waiting = sorted(events, key=lambda event: event[0])
     begun = storm.clock.monotonic()
     shown = 0.0
     while (elapsed := storm.clock.monotonic() - begun) < seconds:
         for actor in actors:
             storm.disturb(actor, storm.clock.monotonic())
+        while waiting and elapsed >= waiting[0][0] * seconds:
+            click.echo(f"{elapsed:4.0f} s  {waiting.pop(0)[1]()}")
         if elapsed - shown >= 5:
             shown = elapsed
             done = sum(path.read_bytes().count(b'"published"') for path in storm.folder.glob("writer-*.jsonl"))
@@ -205,7 +259,7 @@ def _disturb_all(storm: Storm, actors: list[_Actor], seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def _ended(actors: list[_Actor]) -> Iterator[None]:
+def _ended(actors: list[Actor]) -> Iterator[None]:
     """However the storm ends, no process of ours goes on: half are told to stop, half are killed."""
     try:
         yield

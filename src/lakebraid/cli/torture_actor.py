@@ -11,6 +11,7 @@ import os
 import random  # noqa: TID251 - a seeded generator that decides what to try, not part of the product's own choices
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,8 @@ from lakebraid.clock import SystemClock
 _DELETES = 0.15
 _ABORTS = 0.03
 _ATTEMPTS_MAX = 200
+ON_SPARK = "writer-spark"
+"""The role of a writer that has a Spark of its own."""
 
 
 class Notes:
@@ -41,10 +44,13 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGTERM, _leave)
     table, notes, chance = lb.Table.open(path), Notes(log), random.Random(int(seed))  # noqa: S311 - see above
     clock = SystemClock()
-    writer = Writer(table, notes, chance, clock, int(number), int(keys), int(rows), is_optimistic=concurrency == "occ")
+    frame = _spark_frames(int(number)) if role == ON_SPARK else pa.Table.from_pylist
+    is_optimistic = concurrency == "occ"
+    name = f"writer {number} on Spark" if role == ON_SPARK else f"writer {number}"
+    writer = Writer(table, notes, chance, clock, int(number), int(keys), int(rows), frame, is_optimistic, name)
     notes.say("started")
     while True:
-        if role == "writer":
+        if role in ("writer", ON_SPARK):
             writer.write()
         elif role == "compactor":
             _guarded(notes, "compacted", table.compact)
@@ -72,7 +78,10 @@ class Writer:
     number: int
     keys: int
     count: int
+    frame: Callable[[list[dict[str, Any]]], Any]
+    """From rows to what is written: an Arrow table, or a data frame of Spark."""
     is_optimistic: bool
+    name: str
 
     def write(self) -> None:
         """One write, and in optimistic tables as many more as it takes."""
@@ -96,13 +105,13 @@ class Writer:
     def _transact(self, ids: list[int], *, deletes: bool) -> None:
         """One transaction. Its rows are noted before anybody can see them, its end after it is known."""
         begun = self.clock.monotonic()
-        txn = self.table.begin("delete" if deletes else "upsert")
+        txn = self.table.begin("delete" if deletes else "upsert", writer=self.name)
         number = self.clock.now_ms()
         rows: list[dict[str, Any]] = [{"id": i, "ts": self._event_time(number)} for i in ids]
         if not deletes:
             rows = [{**row, "writer": self.number, "number": number, "note": f"{txn.instant}"} for row in rows]
         self.notes.say("begun", instant=txn.instant, deletes=deletes, rows=[list(row.values()) for row in rows])
-        txn.write(pa.Table.from_pylist(rows))
+        txn.write(self.frame(rows))
         if self.chance.random() < _ABORTS:
             txn.abort()
             self.notes.say("refused", instant=txn.instant, why="aborted", rows=0)
@@ -118,6 +127,20 @@ class Writer:
         delete once it is done, so a late event would bring the row back, as it does in Apache Hudi.
         """
         return now_ms if self.is_optimistic else now_ms // 200 - self.chance.randint(0, 10)
+
+
+def _spark_frames(number: int) -> Callable[[list[dict[str, Any]]], Any]:
+    """Frames of a Spark of its own; each is made by a job, and written by one."""
+    from lakebraid.spark.session import session  # noqa: PLC0415  only those who use Spark pay for it
+
+    config = {"spark.driver.memory": "512m", "spark.ui.enabled": "false"}
+    spark = session(f"lakebraid writer {number}", master="local[1]", config=config)
+    spark.range(1).count()  # the first job takes seconds, before anything is begun
+
+    def frame(rows: list[dict[str, Any]]) -> Any:
+        return spark.createDataFrame(pa.Table.from_pylist(rows)).repartition(1)
+
+    return frame
 
 
 def _guarded(notes: Notes, what: str, work: Any) -> None:

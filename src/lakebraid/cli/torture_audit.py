@@ -12,8 +12,11 @@ from typing import Any
 
 import lakebraid as lb
 from lakebraid.clock import SystemClock
+from lakebraid.model.findings import Severity
 
 _HEALING_SECONDS_MAX = 60.0
+_COLUMNS = ("id", "ts", "writer", "number", "note")
+"""Those that writers write; others may be added while they do."""
 Row = tuple[int, int, int | None, int | None, str | None]
 
 
@@ -32,6 +35,8 @@ class Verdict:
     compactions: int = 0
     reads: int = 0
     rows: int = 0
+    findings: int = 0
+    """Of the table's audit, whatever their severity."""
     seconds: float = 0
     commit_seconds: list[float] = field(default_factory=list)
 
@@ -50,6 +55,7 @@ class Verdict:
             ("reads checked", f"{self.reads:,}"),
             ("p50, p99 of a write", f"{times[len(times) // 2]:.3f} s, {times[int(len(times) * 0.99)]:.3f} s"),
             ("rows at the end", f"{self.rows:,}"),
+            ("findings of the audit", f"{self.findings:,}"),
         ]
 
 
@@ -74,7 +80,15 @@ def audit(table: lb.Table, folder: Path, seconds: float) -> Verdict:
     if leftovers.rolled_back or leftovers.finished:
         verdict.problems.append(f"healing did not end: {leftovers}")
     _check_errors(folder, verdict)
+    _check_table(table, verdict)
     return verdict
+
+
+def _check_table(table: lb.Table, verdict: Verdict) -> None:
+    """The table itself, whatever the notes say: what `lakebraid audit --deep` finds."""
+    found = table.audit(deep=True)
+    verdict.findings = len(found)
+    verdict.problems += [f"audit: {f.kind} {f.where}: {f.what}" for f in found if f.severity is Severity.DAMAGE]
 
 
 def _heal(table: lb.Table, verdict: Verdict) -> None:
@@ -108,7 +122,7 @@ def _writes(folder: Path, completed: dict[str, str | None], verdict: Verdict) ->
                 )
         elif note["what"] == "refused":
             verdict.refused += 1
-            verdict.rows_redone += note["rows"]
+            verdict.rows_redone += note.get("rows", 0)
             if completed.get(instant) is not None:
                 verdict.problems.append(f"{instant} was refused ({note['why']}) and is on the timeline")
     verdict.published = sum(w.completion is not None for w in writes.values())
@@ -130,7 +144,7 @@ def _model(writes: dict[str, _Write], until: str = "9") -> dict[int, Row]:
 
 
 def _rows(table: lb.Table) -> list[Row]:
-    return [tuple(row.values()) for row in table.to_arrow().to_pylist()]
+    return [tuple(row.values()) for row in table.to_arrow(columns=_COLUMNS).to_pylist()]
 
 
 def _compare(when: str, verdict: Verdict, wanted: dict[int, Row], found: list[Row]) -> None:

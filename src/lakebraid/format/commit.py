@@ -80,6 +80,11 @@ class CommitMetadata:
         return self.extra.get("schema") or None
 
     @property
+    def writer(self) -> str | None:
+        """Who wrote it; None if that was not lakebraid."""
+        return self.extra.get("lakebraid.writer")
+
+    @property
     def rows_written(self) -> int:
         return sum(stat.num_writes or 0 for stats in self.write_stats.values() for stat in stats)
 

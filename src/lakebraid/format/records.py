@@ -78,7 +78,8 @@ RECORDS: Final[dict[str, str]] = {
     ),
     "HoodieInstantInfo": "commitTime string, action string",
     "HoodieRollbackPlan": (
-        "instantToRollback ?HoodieInstantInfo, RollbackRequests ?[HoodieRollbackRequest], version int?=1"
+        "instantToRollback ?HoodieInstantInfo, RollbackRequests ?[HoodieRollbackRequest], version int?=1, "
+        "lakebraidStory ?string"  # not Hudi's; readers pass over fields that they do not know
     ),
     "HoodieRollbackRequest": (
         "partitionPath string, fileId ?string, latestBaseInstant ?string, filesToBeDeleted [string]=[], "

@@ -35,6 +35,8 @@ class RollbackPlan:
 
     instant: InstantInfo | None = None
     requests: tuple[RollbackRequest, ...] = ()
+    story: str = ""
+    """Why it is undone, in our own words; Hudi writes and reads none."""
 
 
 def parse_rollback_plan(data: bytes, where: str) -> RollbackPlan:
@@ -53,6 +55,7 @@ def parse_rollback_plan(data: bytes, where: str) -> RollbackPlan:
             )
             for request in record.get("RollbackRequests") or ()
         ),
+        story=record.get("lakebraidStory") or "",
     )
 
 
@@ -64,6 +67,7 @@ def format_rollback_plan(plan: RollbackPlan, table_url: str) -> bytes:
             "instantToRollback": None if plan.instant is None else _instant_record(plan.instant),
             "RollbackRequests": [_request_record(request, table_url) for request in plan.requests],
             "version": 1,
+            "lakebraidStory": plan.story or None,
         },
     )
 

@@ -56,6 +56,10 @@ _MERGE_STRATEGIES = {
 }
 
 
+LOOKED_UP = ("simple", "global_simple", "bloom", "global_bloom")
+"""Indexes under which a key may lie in any file group, so that writers look it up."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableConfig:
     """The settings of a table that readers and writers need."""
@@ -102,6 +106,26 @@ class TableConfig:
     @property
     def zone(self) -> tzinfo:
         return table_zone(self.timezone)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether a writer must look at the table to know where a row goes, or rewrites what is there."""
+        return self.table_type is TableType.COW or self.index in LOOKED_UP
+
+    @property
+    def has_filters(self) -> bool:
+        """Whether base files carry filters of their keys: where keys are looked up, not hashed."""
+        return self.is_placed and self.buckets is None
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is there once in the whole table, not once in each partition."""
+        return self.index in LOOKED_UP and self.index.startswith("global_")
+
+    @property
+    def write_action(self) -> str:
+        """The word on the timeline for a write of rows."""
+        return "commit" if self.table_type is TableType.COW else "deltacommit"
 
     @property
     def has_complex_keys(self) -> bool:
@@ -257,6 +281,7 @@ def _key_generator(properties: Mapping[str, str]) -> str:
     return _KEY_GENERATORS.get((properties.get("hoodie.table.keygenerator.class") or "").rpartition(".")[2], "")
 
 
+CONCURRENCY = "hoodie.write.concurrency.mode"
 CONCURRENCY_MODES = {
     "nbcc": "NON_BLOCKING_CONCURRENCY_CONTROL",
     "occ": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -275,7 +300,7 @@ def _skew_ms(properties: Mapping[str, str]) -> int:
 
 
 def _concurrency(properties: Mapping[str, str]) -> str:
-    text = (properties.get("hoodie.write.concurrency.mode") or CONCURRENCY_MODES["single"]).strip().upper()
+    text = (properties.get(CONCURRENCY) or CONCURRENCY_MODES["single"]).strip().upper()
     return next((short for short, mode in CONCURRENCY_MODES.items() if mode == text), text.lower())
 
 

@@ -19,15 +19,23 @@ from lakebraid.errors import InvalidArgument, UnsupportedTable
 from lakebraid.format.avro_types import parse_avro_schema
 from lakebraid.format.properties import CHECKSUM, TABLE_NAME, checksum, format_properties
 from lakebraid.limits import BUCKETS_MAX, TABLE_NAME_CHARACTERS_MAX
-from lakebraid.model.config import CLOCK_SKEW, CONCURRENCY_MODES, MergeMode, TableConfig, TableType, parse_config
+from lakebraid.model.config import (
+    CLOCK_SKEW,
+    CONCURRENCY_MODES,
+    LOOKED_UP,
+    MergeMode,
+    TableConfig,
+    TableType,
+    parse_config,
+)
 from lakebraid.model.creation_columns import check_columns, column_names
 from lakebraid.model.creation_properties import Line, combine, property_texts
 from lakebraid.model.schema_input import read_schema
 from lakebraid.model.schema_text import table_schema_text
-from lakebraid.model.writable import FILE_LOCK, STORAGE_LOCK, check_supported, check_writable
+from lakebraid.model.writable import FILE_LOCK, STORAGE_LOCK, check_writable
 
 _TABLE_TYPES: Final = {"mor": TableType.MOR, "cow": TableType.COW}
-_INDEXES: Final = {"bucket": "BUCKET", "simple": "SIMPLE"}
+_INDEXES: Final = {"bucket": "BUCKET"} | {name: name.upper() for name in LOOKED_UP}
 _LOCK_PATIENCE: Final = {
     "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
     "hoodie.write.lock.client.num_retries": "3000",
@@ -78,7 +86,7 @@ def plan_table(
     partition_by: str | Sequence[str] | None = None,
     table_type: str = "mor",
     buckets: int = 8,
-    concurrency: str = "nbcc",
+    concurrency: str | None = None,
     index: str = "bucket",
     properties: Mapping[str, Any] | None = None,
     name: str | None = None,
@@ -89,6 +97,7 @@ def plan_table(
     """The table that these arguments describe; InvalidArgument names the one that makes no sense.
 
     `schema` is an Arrow schema, DDL text, or None. `shared` pins Hudi's lock, for tables that Apache Hudi writes too.
+    Without `concurrency` writers never wait where that is possible, and are optimistic elsewhere.
     """
     columns = None if schema is None else read_schema(schema)
     keys = column_names("record_keys", record_keys)
@@ -100,13 +109,16 @@ def plan_table(
             "record_keys is empty, so nothing would identify a row. Nothing was created. Name a column."
         )
     title = _table_name(url, name or given.get(TABLE_NAME))
+    kind, way = _choice("table_type", table_type, _TABLE_TYPES), _choice("index", index, _INDEXES)
+    if concurrency is None:
+        concurrency = "nbcc" if (kind, way) == (TableType.MOR, "BUCKET") else "occ"
     lines = [
         Line(TABLE_NAME, title, "name" if name else ""),
-        Line("hoodie.table.type", _choice("table_type", table_type, _TABLE_TYPES), "table_type"),
+        Line("hoodie.table.type", kind, "table_type"),
         *_format_lines(),
         *_column_lines(keys, ordering, parts),
         *_layout_lines(hive_style_partitioning),
-        *_index_lines(_choice("index", index, _INDEXES), buckets),
+        *_index_lines(way, buckets),
         *_concurrency_lines(_choice("concurrency", concurrency, CONCURRENCY_MODES), url, shared=shared),
         Line("hoodie.table.create.schema", "" if columns is None else _schema_line(columns, title), "schema"),
     ]
@@ -140,7 +152,6 @@ def _choice(argument: str, value: Any, known: Mapping[str, str]) -> str:
             f"{argument} must be {' or '.join(map(repr, known))}, not {value!r:.200}. Nothing was created.",
             argument=argument,
         )
-    check_supported(argument, short)
     return str(known[short])
 
 
@@ -201,8 +212,8 @@ def _index_lines(index: str, buckets: Any) -> list[Line]:
         )
     return [
         Line("hoodie.index.type", index, "index"),
-        Line("hoodie.index.bucket.engine", "SIMPLE", "index"),
-        Line("hoodie.bucket.index.num.buckets", str(buckets), "buckets"),
+        Line("hoodie.index.bucket.engine", "SIMPLE" if index == "BUCKET" else "", "index"),
+        Line("hoodie.bucket.index.num.buckets", str(buckets) if index == "BUCKET" else "", "buckets"),
     ]
 
 
@@ -263,8 +274,9 @@ def _checked_config(properties: Mapping[str, str], url: str) -> TableConfig:
 
 
 def _seeds(seed_base: bool | None, columns: pa.Schema | None, config: TableConfig) -> bool:
-    possible = columns is not None and not config.partition_fields
+    possible = columns is not None and not config.partition_fields and not config.is_placed
     if seed_base and not possible:
         why = "the table has partitions, which come with their first rows" if columns else "there is no schema yet"
+        why = "only buckets of a MERGE_ON_READ table need it" if config.is_placed else why
         raise InvalidArgument(f"seed_base=True is not possible: {why}. Nothing was created.", argument="seed_base")
     return possible if seed_base is None else bool(seed_base)

@@ -6,25 +6,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from lakebraid.errors import InvalidArgument, UnsupportedTable
+from lakebraid.errors import UnsupportedTable
 from lakebraid.format.times import parse_instant_time
 from lakebraid.limits import ZONE_DIFFERENCE_MS_MAX
-from lakebraid.model.config import CONCURRENCY_MODES, PartialMode, TableConfig, TableType, custom_payload
+from lakebraid.model.config import CONCURRENCY_MODES, LOOKED_UP, PartialMode, TableConfig, TableType, custom_payload
 
 VERSIONS_WRITTEN: Final = (9,)
-
-NOT_YET: Final[Mapping[str, tuple[str, ...]]] = {
-    "table_type": ("cow",),
-    "index": ("simple",),
-    "concurrency": ("single",),
-}
-"""What a table can be, but is not written yet. The one place to lift."""
 
 LOCK_PACKAGE: Final = "org.apache.hudi.client.transaction.lock"
 FILE_LOCK: Final = f"{LOCK_PACKAGE}.FileSystemBasedLockProvider"
 STORAGE_LOCK: Final = f"{LOCK_PACKAGE}.StorageBasedLockProvider"
 
-_SHORT: Final = {TableType.MOR: "mor", TableType.COW: "cow"}
 _Problem = tuple[str, str]
 
 
@@ -73,13 +65,18 @@ def check_tended(
         )
 
 
-def check_supported(argument: str, value: str) -> None:
-    """Raises InvalidArgument if a table can be so, but is not written yet."""
-    if value in NOT_YET.get(argument, ()):
-        raise InvalidArgument(
-            f"{argument}={value!r} is not supported yet. Nothing was created. Leave it out to get the default.",
-            argument=argument,
-            value=value,
+def check_rewritable(config: TableConfig, properties: Mapping[str, str], url: str) -> None:
+    """Raises UnsupportedTable for tables whose base files cannot be written anew. How rows find their place does not
+    matter for that, nor how writers agree.
+    """
+    ours = ("table version", "timeline layout", "the custom merger", "the partial update")
+    problems = (
+        *(p for p in _kind_problems(config, properties) if p[0].startswith(ours)),
+        *_metadata_problems(config, properties),
+    )
+    for what, hint in problems:
+        raise UnsupportedTable(
+            f"Cannot rewrite files of {url}: it uses {what}. Nothing was changed. {hint}.", path=url, feature=what
         )
 
 
@@ -88,14 +85,16 @@ def _kind_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterat
         yield f"table version {config.version}", "Upgrade it to version 9 with Apache Hudi"
     if config.layout != 2:
         yield f"timeline layout {config.layout}", "Upgrade it to version 9 with Apache Hudi"
-    if _SHORT[config.table_type] in NOT_YET["table_type"]:
-        yield f"the type {config.table_type}", "Only MERGE_ON_READ is written yet; write it with Apache Hudi"
     stated = properties.get("hoodie.write.concurrency.mode")
-    if stated and (config.concurrency not in CONCURRENCY_MODES or config.concurrency in NOT_YET["concurrency"]):
-        yield (
-            f"the concurrency mode {stated}",
-            "NON_BLOCKING_CONCURRENCY_CONTROL and OPTIMISTIC_CONCURRENCY_CONTROL are written yet",
+    if stated and config.concurrency not in CONCURRENCY_MODES:
+        yield f"the concurrency mode {stated}", f"Known are {', '.join(CONCURRENCY_MODES.values())}"
+    elif config.concurrency == "nbcc" and config.is_placed:
+        what = config.table_type if config.table_type is TableType.COW else f"the index {config.index.upper()}"
+        hint = (
+            "Only fixed buckets of a MERGE_ON_READ table let writers go on without looking at each other; use "
+            "OPTIMISTIC_CONCURRENCY_CONTROL (occ) or SINGLE_WRITER (single)"
         )
+        yield f"the concurrency mode {stated} with {what}", hint
     if payload := custom_payload(properties):
         yield f"the custom merger {payload!r}", "It is Java code; write the table with Apache Hudi"
     if config.partial_mode is not PartialMode.NONE:
@@ -141,8 +140,14 @@ def _bucket_problems(
 ) -> Iterator[_Problem]:
     engine = (properties.get("hoodie.index.bucket.engine") or "SIMPLE").strip().upper()
     names = {folder.rpartition("/")[2] for folder in folders}
-    if config.index not in ("bucket", ""):
-        yield f"the index {config.index.upper()}", "Only BUCKET is written yet; write it with Apache Hudi"
+    moves = f"hoodie.{config.index.removeprefix('global_')}.index.update.partition.path"
+    if config.index in LOOKED_UP:
+        if config.is_global and (properties.get(moves) or "true").strip().lower() != "true":
+            yield f"rows that stay in the partition of their key ({moves}=false)", "Write it with Apache Hudi"
+    elif config.index not in ("bucket", ""):
+        yield f"the index {config.index.upper()}", "BUCKET, SIMPLE and BLOOM are written; write it with Apache Hudi"
+    elif not config.index and config.table_type is TableType.COW:
+        return  # every writer may look keys up
     elif engine != "SIMPLE" or "consistent_hashing_metadata" in names:
         yield "consistent hashing buckets", "They allow only one writer; write it with Apache Hudi"
     elif properties.get("hoodie.bucket.index.partition.expressions") or "partition_bucket_index_meta" in names:

@@ -21,6 +21,7 @@ from lakebraid.txn.archiving import Chosen, archivable, decide_archive, finish_a
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.operations import forgotten_before
+from lakebraid.txn.replaced_maps import forget_maps
 from lakebraid.txn.session import Writing
 from lakebraid.txn.shared import victims_since
 
@@ -73,6 +74,7 @@ def archive(
     chosen = decide_archive(ledger, txn, lambda now: choose(now, keep))
     moved = finish_archive(ledger, txn)
     tend_history(ledger, txn)
+    forget_maps(ledger, ledger.newest().state)
     writing.remember(ledger)
     return Archival(moved, chosen.until, chosen.held_back_by)
 

@@ -107,7 +107,9 @@ def _builder(
             return known[log.name]
 
         taken = frozenset(part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline))
-        plan = choose_groups(view, now.state, start, hazards, taken=taken, scope=scope, may_carry=not ledger.is_shared)
+        # A row that is carried in a log file, and has none in the base file, would not be found by its key.
+        may_carry = not (ledger.is_shared or ledger.config.is_placed)
+        plan = choose_groups(view, now.state, start, hazards, taken=taken, scope=scope, may_carry=may_carry)
         return None if plan is None else sorted_by(plan, sort_by, view.schema)
 
     return build
@@ -144,7 +146,8 @@ def _run_claimed(
     spark: SparkSession | None,
 ) -> Compacted:
     storage, config = ledger.storage, ledger.config
-    sizes, schema = prepare_run(writing, ledger, plan, held, "compaction")
+    partitions = (operation.partition_path for operation in plan.operations)
+    sizes, schema = prepare_run(writing, ledger, partitions, held, "compaction")
     visible = load_timeline(storage, config).as_of(held.start).visibility() if config.may_share_logs else None
     tasks = compact_tasks(plan, config, sizes, visible)
     sort_by = parse_sort_columns(plan)

@@ -29,7 +29,7 @@ from lakebraid.model.partitions import partition_values
 from lakebraid.model.timeline import Visibility
 from lakebraid.services.choosing import CARRIES, NEWEST_OPEN
 from lakebraid.storage.protocol import ObjectInfo, Storage
-from lakebraid.tasks.compact import CompactPlan, CompactTask, RunTask, run_compaction_task
+from lakebraid.tasks.compact import CompactPlan, CompactTask, RunTask, SizedTask, run_compaction_task
 from lakebraid.tasks.placing import in_partition
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
@@ -38,7 +38,7 @@ from lakebraid.txn.stats import write_stats
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ALL_COUNT = Visibility(frozenset(), "9", "9")
+ALL_COUNT = Visibility(frozenset(), "9", "9")
 """Whatever a plan names was committed when it was made."""
 
 
@@ -62,12 +62,13 @@ def compact_plan(
         where=None,
         layout=config.layout,
     )
-    return CompactPlan(read, schema, config.name, start, epoch, tuple(n for n in sort_by if n in schema.names))
+    sorting = tuple(n for n in sort_by if n in schema.names)
+    return CompactPlan(read, schema, config.name, start, epoch, sorting, config.has_filters)
 
 
-def list_planned(storage: Storage, plan: CompactionPlan) -> Iterator[ObjectInfo]:
-    """The files in the partitions of a plan."""
-    for partition in sorted({operation.partition_path for operation in plan.operations}):
+def list_files(storage: Storage, partitions: Iterable[str]) -> Iterator[ObjectInfo]:
+    """The files in these partitions."""
+    for partition in sorted({*partitions}):
         files, _ = storage.list_folder(partition)
         yield from files
 
@@ -80,18 +81,19 @@ def compact_tasks(
     `visible` says which writes count in log files that hold several; without it all do.
     """
     newest_open = plan.extra.get(NEWEST_OPEN, "")
-    parts = [(o.file_id, _slice_task(o, config, sizes, visible or _ALL_COUNT, newest_open)) for o in plan.operations]
+    parts = [(o.file_id, slice_task_of(o, config, sizes, visible or ALL_COUNT, newest_open)) for o in plan.operations]
     tasks = [CompactTask(file_id, part) for file_id, part in parts]
     return sorted(tasks, key=lambda task: -task.slice.size)
 
 
-def _slice_task(
+def slice_task_of(
     operation: CompactionOperation,
     config: TableConfig,
     sizes: Mapping[str, int],
     visible: Visibility,
     newest_open: str,
 ) -> SliceTask:
+    """What to read of a group, as a plan has it."""
     partition = operation.partition_path
     base = operation.data_file_name
     base_name = None if base is None else in_partition(partition, base)
@@ -147,7 +149,7 @@ def _folder_values(partition: str, config: TableConfig) -> tuple[tuple[str, str]
 def run_tasks(
     storage: Storage,
     plan: CompactPlan,
-    tasks: Sequence[CompactTask],
+    tasks: Sequence[SizedTask],
     *,
     spark: SparkSession | None = None,
     check: Callable[[], None] = lambda: None,
@@ -159,14 +161,16 @@ def run_tasks(
     does, without it a compaction.
     """
     spark = spark or _running_session()
-    if spark is not None and sum(task.slice.size for task in tasks) >= limits.COMPACT_ON_SPARK_BYTES:
+    if spark is not None and sum(task.size for task in tasks) >= limits.COMPACT_ON_SPARK_BYTES:
         from lakebraid.spark.compacting import compact_spark  # noqa: PLC0415  only those who use Spark pay for it
 
         return compact_spark(plan, tasks, spark, run_task)
 
-    def run(task: CompactTask) -> list[StagedFile]:
+    work: RunTask = run_task or run_compaction_task
+
+    def run(task: SizedTask) -> list[StagedFile]:
         check()
-        return (run_task or run_compaction_task)(storage, plan, task)
+        return work(storage, plan, task)
 
     workers = min(len(tasks), os.cpu_count() or 1)
     if workers < 2:

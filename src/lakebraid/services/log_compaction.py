@@ -158,7 +158,8 @@ def _run_claimed(
     spark: SparkSession | None,
 ) -> LogCompacted:
     storage, config = ledger.storage, ledger.config
-    sizes, schema = prepare_run(writing, ledger, plan, held, "logcompaction")
+    partitions = (operation.partition_path for operation in plan.operations)
+    sizes, schema = prepare_run(writing, ledger, partitions, held, "logcompaction")
     plan = plan if IS_RUN in plan.extra else _judged(ledger, plan)
     tasks = [_logs_only(task) for task in compact_tasks(plan, config, sizes)]
     work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch)

@@ -19,6 +19,8 @@ from lakebraid.format.plans import CompactionPlan
 from lakebraid.model.instant import WRITE_ACTIONS, Instant
 from lakebraid.services import compaction
 from lakebraid.services.cleaning import Cleaned
+from lakebraid.services.clustered import clustered
+from lakebraid.services.clustering import run_clustering
 from lakebraid.services.compaction import Compacted
 from lakebraid.services.log_compaction import LogCompacted, run_log_plan
 from lakebraid.table.history import load_history
@@ -26,8 +28,12 @@ from lakebraid.table.loading import load_commit
 from lakebraid.table.show import text_bytes
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.cleaning import finish_clean, load_clean_plan
+from lakebraid.txn.entries import PendingPlan
+from lakebraid.txn.heartbeat import is_expired, silence_ms_max, storage_now_ms
 from lakebraid.txn.ledger import Already, Ledger, Round
 from lakebraid.txn.plans import ClaimLost
+from lakebraid.txn.rescue import Rescue
+from lakebraid.txn.rollback import finish_rollback, take_back_plan
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:
@@ -95,6 +101,7 @@ def log_compacted(start: str, completion: str, metadata: CommitMetadata) -> LogC
 SERVICES: Final[Mapping[str, Service]] = {
     "compaction": Service(compaction.run_plan, compacted),
     "logcompaction": Service(run_log_plan, log_compacted),
+    "clustering": Service(run_clustering, clustered),
 }
 """By the action of their plans."""
 
@@ -140,6 +147,37 @@ def run_clean(ledger: Ledger, start: str) -> Cleaned:
         )
     files = sorted(in_partition(partition, name) for partition, names in plan.files.items() for name in names)
     return Cleaned(instants=(start,), files=tuple(files))
+
+
+def withdraw(ledger: Ledger, start: str | None) -> Rescue:
+    """Takes a plan back that nobody executes, so that it stops nobody. Not that of a compaction: writes have been sliced by
+    it since. InvalidArgument if there is no such plan, ClaimLost if somebody who is alive executes it.
+    """
+    txn, storage, config = ledger.clock.token(), ledger.storage, ledger.config
+    plan = None if start is None else ledger.newest().state.plans.get(start)
+    if start is None or plan is None or plan.action not in _WITHDRAWN:
+        raise InvalidArgument(
+            f"{storage.url} has no pending plan {start} that can be taken back: plans of a clustering or log compaction can, "
+            "as long as they are pending. Nothing was changed. `table.status()` lists them.",
+            instant=start,
+        )
+
+    def is_idle(plan: PendingPlan) -> bool:
+        now_ms = storage_now_ms(storage, ledger.clock)
+        return not plan.claimant or is_expired(storage, config, start, now_ms, silence_ms_max(config))
+
+    rollback = take_back_plan(ledger, txn, start, is_idle, is_removable=True)
+    if rollback is None:
+        raise ClaimLost(
+            f"The plan {start} of {storage.url} is done, or being executed by somebody who is alive. Nothing was changed. "
+            "Let it work, or try again later.",
+            instant=start,
+        )
+    finish_rollback(ledger, txn, rollback)
+    return Rescue(plans=(start,))
+
+
+_WITHDRAWN: Final = ("clustering", "logcompaction")
 
 
 def groups_text(plan: CompactionPlan) -> str:

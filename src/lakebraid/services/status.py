@@ -7,7 +7,7 @@ import contextlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from lakebraid import limits
 from lakebraid.clock import Clock
@@ -22,6 +22,7 @@ from lakebraid.services.status_text import counted, status_text
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_config
 from lakebraid.table.view import View, load_view
+from lakebraid.txn.conflicts import allows_updates
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.file_lock import LOCK as FILE_LOCK
 from lakebraid.txn.heartbeat import heartbeat_name, silence_ms_max
@@ -60,6 +61,8 @@ class PlanStatus:
     is_removable: bool
     groups: int | None
     """File groups that nobody else may plan for, and whose files stay, until it is done; None if it cannot be read."""
+    blocks: str = ""
+    """Whom it stops besides, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def load_status(storage: Storage, clock: Clock) -> Status:
     """The table as it is now, by this machine's clock."""
     config, properties = load_config(storage)
     ledger = Ledger(storage, clock, config)
-    look = _Look(storage, config, ledger.newest().state, clock.now_ms())
+    look = _Look(storage, config, ledger.newest().state, clock.now_ms(), allows_updates(properties))
     view = load_view(storage, config, clock)
     lags = group_lags(view, config.zone)
     completed = [i for i in view.timeline.completed if i.is_write]
@@ -186,6 +189,8 @@ class _Look:
     config: TableConfig
     state: LedgerState
     now_ms: int
+    gives_way: bool
+    """Whether clusterings give way to writers."""
 
     def writers(self, view: View) -> tuple[WriterStatus, ...]:
         found = []
@@ -215,6 +220,7 @@ class _Look:
                     is_silent=self.is_silent(start),
                     is_removable=plan is not None and plan.is_removable,
                     groups=groups,
+                    blocks="writers of its groups" if instant.kind == "clustering" and not self.gives_way else "",
                 )
             )
         return tuple(found)
@@ -244,11 +250,22 @@ class _Look:
         return None
 
 
+_EXECUTED_BY: Final = {"compact": "compaction", "log-compact": "logcompaction", "cluster": "clustering"}
+
+
+def _waiting(status: Status, kind: str) -> list[str]:
+    """Why to execute plans of that kind: nobody does."""
+    plans = [p for p in status.plans if p.kind == kind and p.is_silent and not p.is_removable]
+    blocking = sorted({p.blocks for p in plans if p.blocks})
+    waiting = "".join(f", for which {whom} wait" for whom in blocking)
+    return [f"{counted(len(plans), 'plan')} without an executor{waiting}"] * bool(plans)
+
+
 def _advised(status: Status, delay_ms: int) -> Status:
     """The status with what to run, most pressing first."""
     silent = [w for w in status.writers if w.is_silent]
     dead = [p for p in status.plans if p.is_removable and p.is_silent and p.age_ms >= delay_ms]
-    waiting = [p for p in status.plans if p.is_silent and not p.is_removable]
+    waiting = {c: _waiting(status, kind) for c, kind in _EXECUTED_BY.items()}
     lag, archival = status.compaction, status.archival
     reasons = {
         "rollback": [
@@ -264,8 +281,9 @@ def _advised(status: Status, delay_ms: int) -> Status:
             )
             if count
         ],
-        "compact": [f"{counted(lag.due_groups, 'file group')} due"] * bool(lag.due_groups)
-        + [f"{counted(len(waiting), 'plan')} without an executor"] * bool(waiting),
+        "compact": [f"{counted(lag.due_groups, 'file group')} due"] * bool(lag.due_groups) + waiting["compact"],
+        "log-compact": waiting["log-compact"],
+        "cluster": waiting["cluster"],
         "clean": [counted(len(status.cleans), "clean") + " not ended"] * bool(status.cleans),
         "archive": [f"{counted(archival.instants, 'instant')} may leave the timeline"] * bool(archival.instants),
     }

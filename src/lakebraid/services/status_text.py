@@ -97,6 +97,7 @@ def _plan(plan: PlanStatus) -> tuple[object, ...]:
         notes.append("its executor is silent" if plan.is_silent else "being executed")
     else:
         notes.append("waits for an executor")
+    notes += [f"stops {plan.blocks}"] * bool(plan.blocks)
     return plan.instant, plan.kind, text_age(plan.age_ms), _beat(plan.beat_age_ms), plan.groups, ", ".join(notes)
 
 

@@ -16,14 +16,14 @@ from lakebraid.errors import EnvironmentProblem
 from lakebraid.spark.reading import packed
 from lakebraid.spark.workers import spare_imports, use_this_python
 from lakebraid.storage import open_storage
-from lakebraid.tasks.compact import CompactPlan, CompactTask, RunTask, run_compaction_task
+from lakebraid.tasks.compact import CompactPlan, RunTask, SizedTask, run_compaction_task
 from lakebraid.tasks.staged_file import STAGED_SCHEMA, StagedFile, staged_from_arrow, staged_to_arrow
 
 _ERROR: Final = re.compile(r"[A-Za-z_.]+(Error|Exception|File|Problem|Expired|Table|Argument|Found|Exists|Unknown): ")
 
 
 def compact_spark(
-    plan: CompactPlan, tasks: Sequence[CompactTask], spark: SparkSession, run_task: RunTask | None = None
+    plan: CompactPlan, tasks: Sequence[SizedTask], spark: SparkSession, run_task: RunTask | None = None
 ) -> list[StagedFile]:
     """The files of all tasks, written by Spark's executors. A task that runs twice meets its own files.
 
@@ -39,8 +39,8 @@ def compact_spark(
     return []
 
 
-def _job(plan: CompactPlan, tasks: Sequence[CompactTask], spark: SparkSession, run_task: RunTask) -> DataFrame:
-    packs = packed(tasks, [task.slice.size for task in tasks])
+def _job(plan: CompactPlan, tasks: Sequence[SizedTask], spark: SparkSession, run_task: RunTask) -> DataFrame:
+    packs = packed(tasks, [task.size for task in tasks])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_imports()
@@ -62,7 +62,7 @@ def _failed(plan: CompactPlan, error: Exception) -> EnvironmentProblem:
     return EnvironmentProblem(
         f"Spark could not execute the plan {plan.start} of {plan.read.url}, {limits.COMPACT_JOB_ATTEMPTS_MAX} times: "
         f"{told[:500]}. Nothing of it is visible, the table is as it was, and the plan stays. Mend the cause, then "
-        "compact again: the plan is executed first of all that is due.",
+        f"execute it: `table.run({plan.start!r})`, or whoever comes next does.",
         path=plan.read.url,
         instant=plan.start,
     )

@@ -106,7 +106,7 @@ def _write(plan: WritePlan, rules: TaskRules, partition: int, batches: Iterator[
             "Join some with `coalesce`, and write again.",
             partition=partition,
         )
-    rows = _joined(batches, partition) if rules.is_shuffled else _gathered(batches, partition)
+    rows = _joined(batches, partition) if rules.is_shuffled else gathered(batches, partition)
     if rows is None:
         return {}
     if rows.num_rows <= limits.SPARK_HANDED_ROWS and rules.handed_bytes_max:
@@ -117,7 +117,8 @@ def _write(plan: WritePlan, rules: TaskRules, partition: int, batches: Iterator[
     return {"files": tuple(write_rows(open_storage(plan.url, dict(plan.options)), plan, rows, task))}
 
 
-def _gathered(batches: Iterator[pa.RecordBatch], partition: int) -> pa.Table | None:
+def gathered(batches: Iterator[pa.RecordBatch], partition: int) -> pa.Table | None:
+    """All rows of a partition; None if there are none."""
     held: list[pa.RecordBatch] = []
     taken = 0
     for batch in batches:
@@ -130,7 +131,7 @@ def _gathered(batches: Iterator[pa.RecordBatch], partition: int) -> pa.Table | N
 
 def _joined(batches: Iterator[pa.RecordBatch], partition: int) -> pa.Table | None:
     """The rows of all pieces, in the order they had before the shuffle, which brings pieces in any order."""
-    pieces = _gathered(batches, partition)
+    pieces = gathered(batches, partition)
     if pieces is None:
         return None
     pieces = pieces.sort_by([("partition", "ascending"), ("number", "ascending")])
@@ -198,13 +199,13 @@ def _pieces(rows: pa.Table, tasks: Ints, partition: int, number: int) -> pa.Reco
         pa.array(found, pa.int32()),
         pa.repeat(pa.scalar(partition, pa.int32()), size),
         pa.repeat(pa.scalar(number, pa.int32()), size),
-        _streams(rows, starts),
+        streams(rows, starts),
         pa.nulls(size, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=PIECES)
 
 
-def _streams(rows: pa.Table, starts: Ints) -> pa.Array:
+def streams(rows: pa.Table, starts: Ints) -> pa.Array:
     """The rows from each start to the next as the bytes of an Arrow stream."""
     sink = pa.BufferOutputStream()
     ends = [0]
@@ -234,9 +235,14 @@ def identity_columns(plan: WritePlan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f if f in plan.schema.names else f.split(".")[0] for f in fields))
 
 
+def path_number(path: str) -> int:
+    """A number for a path, far from that of another."""
+    return zlib.crc32(path.encode()) if path else 0
+
+
 def _path_numbers(paths: pa.Array) -> Ints:
     """A number for each path, far from that of another, so that buckets of several partitions spread over the tasks."""
     encoded = pc.dictionary_encode(paths)
-    numbers = [zlib.crc32(path.encode()) if path else 0 for path in encoded.dictionary.to_pylist()]
+    numbers = [path_number(path) for path in encoded.dictionary.to_pylist()]
     found: Ints = np.array(numbers, np.int64)[np.asarray(encoded.indices)]
     return found

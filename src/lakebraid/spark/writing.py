@@ -54,9 +54,9 @@ def write_spark(
     written their files.
     """
     spark = df.sparkSession
-    frame = _wanted(df, plan)
+    frame = wanted_columns(df, plan)
     use_this_python(spark)
-    with _tagged(spark, tag):
+    with tagged(spark, tag):
         return _write(storage, plan, frame, first_task)
 
 
@@ -70,7 +70,7 @@ def cancel_spark(spark: SparkSession, tag: str) -> None:
 
 
 @contextlib.contextmanager
-def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
     """Jobs of this thread bear the tag. A classic session's own tags are known to the thread alone that gave them."""
     context = getattr(spark, "_sc", None)
     add, remove = (spark.addTag, spark.removeTag) if context is None else (context.addJobTag, context.removeJobTag)
@@ -93,7 +93,7 @@ def arrow_schema_of(df: DataFrame) -> pa.Schema:
     return pa.schema([field for field in schema if field.name not in META_COLUMNS])
 
 
-def _wanted(df: DataFrame, plan: WritePlan) -> DataFrame:
+def wanted_columns(df: DataFrame, plan: WritePlan) -> DataFrame:
     """The columns that will be written, and no others; what a look at the columns shows to be wrong is told now."""
     schema = arrow_schema_of(df)
     ready = prepare(schema.empty_table(), plan.schema, plan.config, operation=plan.operation, columns=plan.columns)
@@ -103,7 +103,7 @@ def _wanted(df: DataFrame, plan: WritePlan) -> DataFrame:
 
 
 def _write(storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int) -> tuple[list[StagedFile], int]:
-    rows = _few(frame)
+    rows = few_rows(frame)
     if rows is not None:
         return write_rows(storage, plan, rows, first_task), first_task + 1
     partitions = partitions_guess(frame)
@@ -111,19 +111,30 @@ def _write(storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int)
     if is_shuffled:
         frame = _shuffled(frame, plan, first_task)
     handed = 0 if is_shuffled else limits.SPARK_HANDED_BYTES // partitions
-    rules = TaskRules(first_task, handed, _attempts_max(frame.sparkSession), is_shuffled)
+    rules = TaskRules(first_task, handed, attempts_max(frame.sparkSession), is_shuffled)
     done = reports(frame.mapInArrow(writer(plan, rules), from_arrow_schema(REPORT)).toArrow())
+    files = staged_files(storage, plan, done, first_task, is_doubtful=any(report.attempt for report in done))
+    return files, first_task + 1 + max((report.partition for report in done), default=0)
+
+
+def staged_files(
+    storage: Storage, plan: WritePlan, done: Sequence[Report], first_task: int, *, is_doubtful: bool
+) -> list[StagedFile]:
+    """All files of the tasks that ended so, with what they left to the driver; their error, if there is one.
+
+    If it is doubtful whether each task ran once, it is checked that no attempt left a file that does not count.
+    """
     for report in done:
         if report.error is not None:
             raise report.error
     files = [file for report in done for file in report.files]
     files += _written_here(storage, plan, done, first_task)
-    if any(report.attempt for report in done):
+    if is_doubtful:
         _check_complete(storage, plan, files, first_task)
-    return files, first_task + 1 + max((report.partition for report in done), default=0)
+    return files
 
 
-def _few(frame: DataFrame) -> pa.Table | None:
+def few_rows(frame: DataFrame) -> pa.Table | None:
     """The rows, if they are certainly few, or a few files at hand; else None."""
     size = bytes_at_most(frame)
     rows = None
@@ -169,7 +180,7 @@ def _shuffle_partitions(frame: DataFrame, plan: WritePlan, room: int) -> int:
     return max(1, min(groups, most, room))
 
 
-def _attempts_max(spark: SparkSession) -> int:
+def attempts_max(spark: SparkSession) -> int:
     """How often Spark begins a task before it gives up; on one machine that stands in the master, `local[2, 4]`."""
     context = getattr(spark, "_sc", None)
     if context is None:

@@ -12,10 +12,11 @@ from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import Instant
+from lakebraid.model.instant import WRITE_ACTIONS, Instant
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit, load_timeline
+from lakebraid.table.picture import Bar, draw_lanes
 from lakebraid.table.show import SHOWN_MAX, Grid, text_bytes
 
 
@@ -30,6 +31,7 @@ class Entry:
     files: int | None = None
     bytes: int | None = None
     problem: str | None = None
+    writer: str | None = None
 
     def __getattr__(self, name: str) -> object:
         # `entry.request_time` and its like, without a second set of fields.
@@ -59,7 +61,7 @@ class TimelineListing:
         return f"{self._caption()}\n{self._grid()}"
 
     def _repr_html_(self) -> str:
-        return self._grid().html(self._caption())
+        return draw_lanes([_bar(e) for e in self.entries[-SHOWN_MAX:]]) + self._grid().html(self._caption())
 
     def _caption(self) -> str:
         pending = sum(not e.instant.is_completed for e in self.entries)
@@ -68,6 +70,14 @@ class TimelineListing:
     def _grid(self) -> Grid:
         titles = ("start", "completion", "took", "action", "state", "operation", "rows", "files", "bytes", "")
         return Grid(titles, [_row(e) for e in self.entries], right={2, 6, 7, 8})
+
+
+def _bar(entry: Entry) -> Bar:
+    instant, kind = entry.instant, entry.instant.kind
+    is_service = kind not in WRITE_ACTIONS
+    lane = kind if is_service else entry.writer or ("writers" if instant.is_completed else "open writes")
+    words = f"{kind} {instant.state.lower()}, {instant.request_time}" + (f", {entry.rows:,} rows" if entry.rows else "")
+    return Bar(lane, kind, instant.request_time, instant.completion_time, words, is_service=is_service)
 
 
 def _row(entry: Entry) -> tuple[object, ...]:
@@ -114,4 +124,6 @@ def _detailed(storage: Storage, config: TableConfig, clock: Clock, entry: Entry)
         return Entry(entry.instant, problem=type(error).__name__)
     stats = [s for group in metadata.write_stats.values() for s in group]
     size = sum(s.file_size_in_bytes or s.total_write_bytes or 0 for s in stats)
-    return Entry(entry.instant, False, metadata.operation, metadata.rows_written, len(stats), size)
+    return Entry(
+        entry.instant, False, metadata.operation, metadata.rows_written, len(stats), size, None, metadata.writer
+    )

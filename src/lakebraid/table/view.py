@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -37,6 +37,8 @@ class View:
     """Without meta columns."""
     groups: dict[GroupId, FileGroup]
     partitions: tuple[str, ...]
+    replaced: Mapping[GroupId, Instant] = field(default_factory=dict)
+    """Groups that were taken away by then, each with what did so last."""
 
     def slices(self) -> list[FileSlice]:
         """What a snapshot reads."""
@@ -81,7 +83,7 @@ def _build_view(storage: Storage, config: TableConfig, clock: Clock, loaded: Loa
     planned = _planned(storage, config, timeline)
     groups = build_groups(bases, logs, planned, replaced)
     schema = load_schema(storage, config, clock, timeline, bases)
-    return View(config, timeline, time, schema, groups, loaded.partitions)
+    return View(config, timeline, time, schema, groups, loaded.partitions, replaced)
 
 
 def _committed(

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
+from lakebraid.format.bloom import MAX_KEY, MIN_KEY, FilterOfKeys
 from lakebraid.format.parquet_write import ParquetFile
 from lakebraid.model.evolution import with_meta
 
@@ -33,20 +34,26 @@ class BaseContent:
     max_key: str | None
 
 
-def format_base_file(batches: Iterable[pa.Table], schema: pa.Schema, name: str) -> BaseContent:
+def format_base_file(
+    batches: Iterable[pa.Table], schema: pa.Schema, name: str, *, has_filter: bool = False
+) -> BaseContent:
     """A base file called `name` of rows that have Hudi's five columns; `schema` is the table's, without them.
 
-    Whatever `_hoodie_file_name` the rows had, they now have this one. No rows at all make an empty, valid file.
+    Whatever `_hoodie_file_name` the rows had, they now have this one. No rows at all make an empty, valid file. With a
+    filter of its keys in the footer, those who look keys up can pass over it; buckets need none.
     """
     stored = with_meta(schema)
     count, least, greatest = 0, None, None
     statistics = [name for name in stored.names if name not in _UNSEARCHED]
     file = ParquetFile(stored, constant=_CONSTANT, statistics=statistics, compression="zstd")
+    keys = FilterOfKeys() if has_filter else None
     for rows in _row_groups(batches):
+        if keys is not None:
+            keys.add(rows.column(_KEY))
         file.add(_named(rows, stored, name))
         count += rows.num_rows
         least, greatest = _wider((least, greatest), key_range(rows.column(_KEY)))
-    known = {"hoodie_min_record_key": least, "hoodie_max_record_key": greatest}
+    known = {MIN_KEY: least, MAX_KEY: greatest, **(keys.entries() if keys is not None else {})}
     data = file.finish({key: value for key, value in known.items() if value is not None})
     return BaseContent(data, count, least, greatest)
 

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.read import Common, common_rows, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.versions import load_versions, row_keys
 
 CHANGE_TYPE = "_change_type"
 COMPLETION = "_commit_completion_time"
+CHANGE_FIELDS = (pa.field(CHANGE_TYPE, pa.string()), pa.field(COMPLETION, pa.string()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +41,29 @@ class ChangeTask:
 
 def changes_schema(plan: ReadPlan) -> pa.Schema:
     """The plan's columns, then what happened and when."""
-    extra = [pa.field(CHANGE_TYPE, pa.string()), pa.field(COMPLETION, pa.string())]
-    return pa.schema([*plan.output_schema, *extra])
+    return pa.schema([*plan.output_schema, *CHANGE_FIELDS])
 
 
 def read_changes(storage: Storage, plan: ReadPlan, task: ChangeTask, *, images: bool) -> Iterator[pa.Table]:
     """The changes of one unit, one row per key (two per update with images)."""
-    # All columns take part in the comparison, not only those the caller wants to see.
-    whole = plan.of_columns(tuple(plan.schema.names))
+    whole = plan.of_columns(_compared_columns(plan))
     keys = _candidates(storage, whole, task.new_logs)
     if keys is not None and len(keys) == 0:
         return
-    before = _rows(storage, whole, task.before, keys)
-    after = _rows(storage, whole, task.after, keys)
+    # Both states have the same base file then, and most of their logs.
+    common = None if keys is None else common_rows(storage, whole, task.after[0], keys)
+    before = _rows(storage, whole, task.before, keys, common)
+    after = _rows(storage, whole, task.after, keys, common)
     for kind, rows, times in _compared(before, after, whole, task, images=images):
         if rows.num_rows:
             columns = [*rows.select(list(plan.columns)).columns, pa.repeat(kind, rows.num_rows), times]
             yield pa.Table.from_arrays(columns, schema=changes_schema(plan))
+
+
+def _compared_columns(plan: ReadPlan) -> tuple[str, ...]:
+    """All columns take part in the comparison, not only those the caller wants to see; of Hudi's own the key and who wrote."""
+    needed = {*plan.columns, *plan.rules.key_columns, "_hoodie_commit_time"}
+    return tuple(name for name in plan.schema.names if name not in META_COLUMNS or name in needed)
 
 
 def _candidates(storage: Storage, plan: ReadPlan, new_logs: SliceTask | None) -> pa.Array | None:
@@ -66,8 +73,14 @@ def _candidates(storage: Storage, plan: ReadPlan, new_logs: SliceTask | None) ->
     return pa.array([], pa.string()) if versions is None else versions.keys.unique()
 
 
-def _rows(storage: Storage, plan: ReadPlan, slices: tuple[SliceTask, ...], keys: pa.Array | None) -> pa.Table:
-    tables = [rows for task in slices for rows in read_slice(storage, plan, task, keys=keys)]
+def _rows(
+    storage: Storage,
+    plan: ReadPlan,
+    slices: tuple[SliceTask, ...],
+    keys: pa.Array | None,
+    common: Common | None,
+) -> pa.Table:
+    tables = [rows for task in slices for rows in read_slice(storage, plan, task, keys=keys, common=common)]
     return pa.concat_tables(tables).combine_chunks() if tables else plan.output_schema.empty_table()
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +50,8 @@ class CompactPlan:
     """The claim under which the plan is executed; the files bear it, so no two executors meet under one name."""
     sort_by: tuple[str, ...] = ()
     """The columns by which base files are sorted, so that readers can pass over row groups; none for as it comes."""
+    has_filter: bool = False
+    """Whether base files carry filters of their keys."""
 
     @property
     def token(self) -> str:
@@ -64,8 +67,19 @@ class CompactTask:
     earlier_logs: tuple[str, ...] = ()
     """For a log compaction: the logs of the slice that rank before those to compact, as far as they are not known."""
 
+    @property
+    def size(self) -> int:
+        return self.slice.size
 
-RunTask = Callable[[Storage, CompactPlan, CompactTask], list[StagedFile]]
+
+class SizedTask(Protocol):
+    """What can be shared out: something to do, and the bytes that it is about."""
+
+    @property
+    def size(self) -> int: ...
+
+
+RunTask = Callable[[Storage, CompactPlan, Any], list[StagedFile]]
 """What one task of an execution does; it must be importable where it runs."""
 
 
@@ -78,7 +92,8 @@ def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) 
     partition = task.slice.partition
     name = BaseFileName(task.file_id, plan.token, plan.start, ".parquet").format()
     rows = read_slice(storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)))
-    content = format_base_file(_sorted(rows, plan.sort_by) if plan.sort_by else rows, plan.schema, name)
+    rows = _sorted(rows, plan.sort_by) if plan.sort_by else rows
+    content = format_base_file(rows, plan.schema, name, has_filter=plan.has_filter)
     place_file(storage, plan.start, partition, name, content.data)
     keys = (content.min_key, content.max_key)
     staged = [StagedFile(partition, task.file_id, name, len(content.data), content.rows, 0, True, *keys)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +22,26 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.files import open_base
 from lakebraid.tasks.merge import merge
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
-from lakebraid.tasks.versions import Buried, load_versions, row_keys
+from lakebraid.tasks.versions import Buried, Decoded, load_versions, row_keys
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What slices have in common that are read for the same keys and columns."""
+
+    base: list[pa.Table]
+    decoded: dict[str, Decoded] = field(default_factory=dict)
+    """Blocks of their logs, as they come."""
 
 
 def read_slice(
-    storage: Storage, plan: ReadPlan, task: SliceTask, *, keys: pa.Array | None = None, buried: Buried | None = None
+    storage: Storage,
+    plan: ReadPlan,
+    task: SliceTask,
+    *,
+    keys: pa.Array | None = None,
+    buried: Buried | None = None,
+    common: Common | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a slice that match, with the plan's columns, a bounded number at a time; only those `keys`, if given.
 
@@ -33,14 +49,20 @@ def read_slice(
     """
     keys = plan.keys if keys is None else keys
     schema = plan.read_schema((*plan.columns, *(plan.rules.key_columns if keys is not None else ())), task)
-    versions = load_versions(storage, plan, task, schema, keys) if task.log_names else None
-    base = _base_batches(storage, plan, task, schema, keys)
+    known = None if common is None else common.decoded
+    versions = load_versions(storage, plan, task, schema, keys, known) if task.log_names else None
+    base = _base_batches(storage, plan, task, schema, keys) if common is None else iter(common.base)
     keep = None if plan.where is None else to_arrow(plan.where)
     for merged in merge(base, versions, plan.rules, late=task.has_late_log, buried=buried):
         rows = _with_constants(merged, task)
         wanted = rows if keep is None else rows.filter(keep)
         if wanted.num_rows:
             yield wanted.select(list(plan.columns))
+
+
+def common_rows(storage: Storage, plan: ReadPlan, task: SliceTask, keys: pa.Array) -> Common:
+    """What is worth reading once for several slices with the same base file, if all columns of these keys are wanted."""
+    return Common(list(_base_batches(storage, plan, task, plan.read_schema(plan.columns, task), keys)))
 
 
 def _base_batches(

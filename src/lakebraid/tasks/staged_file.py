@@ -27,6 +27,17 @@ class StagedFile:
     max_key: str | None = None
     new_keys: int = 0
     """Rows of a partial update whose keys had no row when its writer looked."""
+    previous: str = ""
+    """The start of the base file that this one takes the place of; empty if there was none."""
+    inserts: int = -1
+    """Rows of a base file whose keys are new; -1 if all are."""
+    updates: int = 0
+    """Rows of a base file that this write has changed."""
+
+    @property
+    def rows_written(self) -> int:
+        """Rows that are of this write: a base file may hold those of others as well."""
+        return self.rows if self.inserts < 0 else self.inserts + self.updates
 
     @property
     def path(self) -> str:
@@ -46,6 +57,9 @@ STAGED_SCHEMA: Final = pa.schema(
         ("min_key", pa.string()),
         ("max_key", pa.string()),
         ("new_keys", pa.int64()),
+        ("previous", pa.string()),
+        ("inserts", pa.int64()),
+        ("updates", pa.int64()),
     ]
 )
 """Staged files as rows: this is how Spark tasks hand them back."""

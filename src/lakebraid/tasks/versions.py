@@ -70,14 +70,24 @@ class _Part:
 
 
 def load_versions(
-    storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema, keys: pa.Array | None = None
+    storage: Storage,
+    plan: ReadPlan,
+    task: SliceTask,
+    schema: pa.Schema,
+    keys: pa.Array | None = None,
+    known: dict[str, Decoded] | None = None,
 ) -> Versions | None:
-    """The versions in the slice's logs, with the columns of `schema`, of all keys or of `keys`; None if there are none."""
+    """The versions in the slice's logs, with the columns of `schema`, of all keys or of `keys`; None if there are none.
+
+    `known` are blocks that were decoded before for the same columns and keys; new ones are added.
+    """
     decoded = []
+    known = {} if known is None else known
     for block in placed_blocks(storage, plan, task):
         if states_skeletons(block.block.schema_text) and not plan.rules.order_columns:
             continue  # the partial rows after them say the same, and do not hide what others wrote meanwhile
-        found = decode_block(block, plan.rules, schema, keys)
+        found = known.get(block.where) or decode_block(block, plan.rules, schema, keys)
+        known[block.where] = found
         if len(found.rows):
             decoded.append((found, int(block.request_time)))
     versions = join_decoded(decoded, plan.rules, schema)

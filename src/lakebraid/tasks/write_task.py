@@ -13,15 +13,16 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import BaseFileName, LogFileName
-from lakebraid.model.buckets import bucket_file_id, bucket_ids
+from lakebraid.model.buckets import bucket_ids
 from lakebraid.model.config import TableConfig
 from lakebraid.model.evolution import with_meta
 from lakebraid.model.grouping import Group, group_rows
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
 from lakebraid.model.merge_rules import MergeRules, merge_rules
-from lakebraid.model.ordering import Bools, order_keys
+from lakebraid.model.ordering import Bools, Ints, order_keys
 from lakebraid.model.partitions import partition_paths
+from lakebraid.model.replacing import Replaced
 from lakebraid.model.schema_text import row_schema_text
 from lakebraid.storage.names import check_names
 from lakebraid.storage.protocol import Storage
@@ -32,9 +33,12 @@ from lakebraid.tasks.placing import place_file, place_partition
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.versions import marked_deleted
 
-__all__ = ["OPERATIONS", "StagedFile", "WritePlan", "write_rows"]
+__all__ = ["OPERATIONS", "Places", "StagedFile", "WritePlan", "write_rows"]
 
-OPERATIONS = ("upsert", "insert", "bulk_insert", "delete")
+OPERATIONS = (
+    *("upsert", "insert", "bulk_insert", "delete"),
+    *("insert_overwrite", "insert_overwrite_table", "delete_partition"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,9 @@ class WritePlan:
     file group must come to one task and in one batch, for a group has one base file.
     """
     file_ids: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """The file ids of (partition, bucket) where they are not the fixed ones."""
+    """The file ids of (partition, bucket) that were found in a listing."""
+    replaced: Replaced = field(default_factory=Replaced)
+    """Which overwrite gave the other buckets their ids."""
     known: KnownKeys | None = None
     """For a partial update: the keys that have a row already; None if all columns are written."""
 
@@ -75,19 +81,29 @@ class WritePlan:
 
     def file_id(self, partition: str, bucket: int) -> str:
         """The file group of a bucket."""
-        return self.file_ids.get((partition, bucket)) or bucket_file_id(bucket)
+        return self.file_ids.get((partition, bucket)) or self.replaced.file_id(partition, bucket)
 
 
-def write_rows(storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatch, task: int) -> list[StagedFile]:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where rows go: their partitions, and the numbers of their file groups in the plan's `file_ids`."""
+
+    partitions: pa.Array
+    numbers: Ints
+
+
+def write_rows(
+    storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatch, task: int, *, places: Places | None = None
+) -> list[StagedFile]:
     """Writes the rows of one task, one log file (for a bulk load one base file) for each file group they belong to.
 
     Of rows with equal keys the one that the table would keep is written. A second attempt with the same rows and the
     same task number gives the same files. Raises InvalidArgument, before anything is written, if a row does not fit.
     Of equal rows of two tasks readers prefer that of the greater task number, compared as text: give numbers of equal
-    length to tasks whose order matters.
+    length to tasks whose order matters. With `places` rows go there, and not where columns and hash say.
     """
     ready = prepare(rows, plan.schema, plan.config, operation=plan.operation, columns=plan.columns)
-    batch = _batch(plan, ready, task)
+    batch = _batch(plan, ready, task, places)
     partitions = dict.fromkeys(group.partition for group in batch.groups)
     check_names(filter(None, partitions))
     openings = _openings(storage, plan, batch)
@@ -128,13 +144,14 @@ class _Batch:
     blocks: BlockRules
 
 
-def _batch(plan: WritePlan, rows: pa.Table, task: int) -> _Batch:
+def _batch(plan: WritePlan, rows: pa.Table, task: int, places: Places | None) -> _Batch:
     config, rules = plan.config, merge_rules(plan.config, rows.schema)
     keys = record_keys(rows, config.record_keys, config.has_complex_keys)
-    paths = partition_paths(rows, config.partition_fields, config.hive_style, config.url_encode)
-    buckets = bucket_ids(keys, config.bucket_fields, plan.buckets).astype(np.int64)
+    if places is None:
+        paths = partition_paths(rows, config.partition_fields, config.hive_style, config.url_encode)
+        places = Places(paths, bucket_ids(keys, config.bucket_fields, plan.buckets).astype(np.int64))
     order = order_keys([rows.column(name) for name in rules.order_columns], rows.num_rows)
-    grouping = group_rows(keys, paths, buckets, order)
+    grouping = group_rows(keys, places.partitions, places.numbers, order)
     chosen = pa.array(grouping.rows)
     rows = rows.take(chosen)
     return _Batch(
@@ -220,7 +237,7 @@ def _of_group(fates: _Fates | None, group: Group) -> _Fates | None:
 def _base_file(plan: WritePlan, group: Group, rows: pa.Table, task: int) -> tuple[StagedFile, bytes]:
     file_id = plan.file_id(group.partition, group.bucket)
     name = BaseFileName(file_id, f"{task}-0-0", plan.start, ".parquet").format()
-    content = format_base_file([rows], plan.schema, name)
+    content = format_base_file([rows], plan.schema, name, has_filter=plan.config.has_filters)
     keys = (content.min_key, content.max_key)
     return StagedFile(group.partition, file_id, name, len(content.data), content.rows, 0, True, *keys), content.data
 

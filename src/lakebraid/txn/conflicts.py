@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument, WriteConflict
+from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound, WriteConflict
+from lakebraid.format.names import MarkerName, parse_data_file
 from lakebraid.model.conflicts import STRATEGIES, Begun, Clash, Kind, Strategy, candidates, find_clash, kind_of
 from lakebraid.model.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.slicing import GroupId
@@ -15,6 +17,7 @@ from lakebraid.model.timeline import Timeline
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.markers import load_markers
 from lakebraid.txn.planned import load_planned
 
 STRATEGY = "hoodie.write.lock.conflict.resolution.strategy"
@@ -43,15 +46,27 @@ class Rivals:
         self._check(now, own, writer, is_early=True)
 
     def _check(self, now: Round, own: Collection[GroupId], writer: str, *, is_early: bool) -> None:
+        clash = self.clash(now, own, is_early=is_early)
+        if clash is not None:
+            raise _conflict(now.ledger, self.begun, clash, writer)
+
+    def clash(self, now: Round, own: Collection[GroupId], *, is_early: bool = False) -> Clash | None:
+        """The first candidate that touches one of these groups; without pending ones if it is early."""
         ledger = now.ledger
-        timeline = _with_archived(now, self.begun)
+        timeline = with_archived(now, self.begun)
         every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
-        found = ((instant, rule) for instant, rule in every if instant.is_completed or not is_early)
-        clash = find_clash(
+        # What is being taken back is on the timeline until its files are gone, and stops nobody.
+        met = ((i, rule) for i, rule in every if i.is_completed or i.request_time not in now.state.gone)
+        found = ((instant, rule) for instant, rule in met if instant.is_completed or not is_early)
+        return find_clash(
             found, own, lambda instant: self._footprint(ledger, instant), by_bucket=ledger.config.buckets is not None
         )
-        if clash is not None:
-            raise _conflict(ledger, self.begun, clash, writer)
+
+    def completed(self, now: Round) -> list[Instant]:
+        """Whoever has completed since this write began."""
+        timeline = with_archived(now, self.begun)
+        every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
+        return [instant for instant, _ in every if instant.is_completed]
 
     def _footprint(self, ledger: Ledger, instant: Instant) -> frozenset[GroupId]:
         known = self._footprints.get(instant.request_time)
@@ -93,7 +108,7 @@ def _active_from(now: Round) -> str:
     return now.state.archived
 
 
-def _with_archived(now: Round, begun: Begun) -> Timeline:
+def with_archived(now: Round, begun: Begun) -> Timeline:
     """The timeline, and what was archived since the write began: a rival does not vanish by that."""
     timeline = now.timeline()
     if _active_from(now) == begun.active_from:
@@ -111,22 +126,32 @@ def _groups(ledger: Ledger, instant: Instant) -> list[GroupId]:
         written = [GroupId(p, s.file_id or "") for p, stats in metadata.write_stats.items() for s in stats]
         return written + [GroupId(p, file_id) for p, ids in metadata.replaced.items() for file_id in ids]
     if kind_of(instant) is Kind.INGESTION:
-        return []  # what it will touch is not known before it completes
-    return [part.group for part in load_planned(ledger.storage, ledger.config, instant)]
+        # What it will touch is not known before it completes; what it has announced so far is.
+        return [g for m in load_markers(ledger.storage, instant.request_time) if (g := _marked_group(m)) is not None]
+    with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or taken back: nobody will execute it
+        return [part.group for part in load_planned(ledger.storage, ledger.config, instant)]
+    return []
+
+
+def _marked_group(marker: MarkerName) -> GroupId | None:
+    parsed = parse_data_file(marker.data_file_name)
+    return None if parsed is None else GroupId(marker.partition_path, parsed.file_id)
 
 
 def _conflict(ledger: Ledger, begun: Begun, clash: Clash, writer: str) -> WriteConflict:
     other = clash.other
-    rival = _writer_of(ledger, other)
-    shown = ", ".join(f"{g.partition or '.'}/{g.file_id[:8]}" for g in clash.groups[: limits.NAMES_SHOWN_MAX])
-    more = (
-        "" if len(clash.groups) <= limits.NAMES_SHOWN_MAX else f" and {len(clash.groups) - limits.NAMES_SHOWN_MAX} more"
-    )
+    rival = writer_of(ledger, other)
     done = f"completed {other.completion_time}" if other.is_completed else "is pending"
+    hint = "Write again: it will then begin after the other one."
+    if other.kind == "clustering" and not other.is_completed:
+        hint = (
+            f"Write again when the clustering is done; or take its plan back, `table.rollback(plan={other.request_time!r})`. "
+            f"With {UPDATES}=SparkAllowUpdateStrategy clusterings give way instead."
+        )
     return WriteConflict(
         f"The write {begun.start} of {ledger.storage.url} (by {writer}) was refused: the {other.kind} {other.request_time} "
-        f"(by {rival}, {done}) touches the same file groups: {shown}{more}. The rule: {clash.rule}. Nothing of this write is "
-        "visible, now or later; the other one is safe. Write again: it will then begin after the other one.",
+        f"(by {rival}, {done}) touches the same file groups: {groups_text(clash.groups)}. The rule: {clash.rule}. Nothing of this "
+        f"write is visible, now or later; the other one is safe. {hint}",
         instant=begun.start,
         other=other.request_time,
         writer=writer,
@@ -136,7 +161,15 @@ def _conflict(ledger: Ledger, begun: Begun, clash: Clash, writer: str) -> WriteC
     )
 
 
-def _writer_of(ledger: Ledger, other: Instant) -> str:
+def groups_text(groups: Sequence[GroupId]) -> str:
+    """The first of the groups, and how many more there are."""
+    shown = ", ".join(f"{g.partition or '.'}/{g.file_id[:8]}" for g in groups[: limits.NAMES_SHOWN_MAX])
+    more = len(groups) - limits.NAMES_SHOWN_MAX
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def writer_of(ledger: Ledger, other: Instant) -> str:
+    """Who wrote it, as far as that is told."""
     if not other.is_completed:
         return "an unknown writer"
     extra = load_commit(ledger.storage, ledger.config, other, ledger.clock).extra

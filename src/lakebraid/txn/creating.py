@@ -52,11 +52,11 @@ def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) 
             path=storage.url,
             exists=True,
         )
-    completion = max(now.time(), next_instant_time(start))
+    completion, action = max(now.time(), next_instant_time(start)), spec.config.write_action
     extra = {} if spec.schema is None else {"schema": table_schema_text(spec.schema, spec.config.name)}
     metadata = CommitMetadata(write_stats=write_stats(files, start), extra=extra, operation="BULK_INSERT")
-    name = TimelineFileName(start, completion, "deltacommit", State.COMPLETED).format()
-    pending = [TimelineFileName(start, None, "deltacommit", s).format() for s in (State.REQUESTED, State.INFLIGHT)]
+    name = TimelineFileName(start, completion, action, State.COMPLETED).format()
+    pending = [TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT)]
     properties = format_properties({**spec.properties, FIXED_IDS: "true"})
     state = LedgerState(last=completion, schema_file=name if extra else None, is_fresh=True)
     files_to_appear = (*((b"", p) for p in pending), (format_commit(metadata), name), (properties, PROPERTIES))

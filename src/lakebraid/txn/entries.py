@@ -20,6 +20,26 @@ _NEVER: Final = "0" * 17
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """A numbered batch of a named writer, which is published once at most: batches.py."""
+
+    writer: str
+    number: int
+    stream: str = ""
+    """The stream that numbered it, if that is known: the numbers of another one mean other rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBatch:
+    """The newest batch that a writer has published, and the write that brought it."""
+
+    number: int
+    start: str
+    completion: str
+    stream: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenWrite:
     """A write that has begun and is neither published nor rolled back."""
 
@@ -29,6 +49,8 @@ class OpenWrite:
     """Whether it may publish base files: no compaction may be planned before it is done."""
     columns: tuple[str, ...] | None = None
     """The only columns it writes; None for whole rows."""
+    batch: Batch | None = None
+    """Which batch it brings, if batches are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +118,8 @@ class LedgerState:
     """By the token of the reader."""
     consumers: Mapping[str, str] = field(default_factory=dict)
     """Named readers of changes, and up to which completion time they have read."""
+    batches: Mapping[str, PublishedBatch] = field(default_factory=dict)
+    """The newest batch of every writer that numbers its batches."""
     archived: str = _NEVER
     """Instants that began up to this time and are completed never change again: they may move into the history."""
     horizon: str = _NEVER
@@ -104,6 +128,8 @@ class LedgerState:
     """The timeline file of the commit that carries the table's schema; None: nobody has stated one to us yet."""
     is_fresh: bool = False
     """Whether nothing was ever published but the table's creation."""
+    replaced_file: str | None = None
+    """The map of which overwrite gave a partition its file ids (replaced_maps.py); None: there was none."""
 
     @property
     def oldest_open(self) -> str | None:
@@ -171,7 +197,7 @@ def format_entry(entry: Entry) -> bytes:
         "voids": entry.voids,
         "state": {
             "last": state.last,
-            "open": {s: [w.txn, w.action, w.adds_base, w.columns] for s, w in state.open.items()},
+            "open": {s: [w.txn, w.action, w.adds_base, w.columns, _plain(w.batch)] for s, w in state.open.items()},
             "plans": {
                 s: [p.action, p.planner, p.epoch, p.claimant, p.is_removable, p.claimed_at]
                 for s, p in state.plans.items()
@@ -184,10 +210,12 @@ def format_entry(entry: Entry) -> bytes:
             "unpinned": dict(state.unpinned),
             "leases": {token: [lease.time, lease.holder] for token, lease in state.leases.items()},
             "consumers": dict(state.consumers),
+            "batches": {w: [b.number, b.start, b.completion, b.stream] for w, b in state.batches.items()},
             "archived": state.archived,
             "horizon": state.horizon,
             "schema_file": state.schema_file,
             "is_fresh": state.is_fresh,
+            "replaced_file": state.replaced_file,
         },
     }
     return json.dumps(record, separators=(",", ":")).encode()
@@ -226,7 +254,7 @@ def _entry(record: dict[str, Any]) -> Entry:
         state=LedgerState(
             last=_text(state["last"]),
             open={
-                _text(s): OpenWrite(_text(w[0]), _text(w[1]), w[2] is True, _texts(w[3]))
+                _text(s): OpenWrite(_text(w[0]), _text(w[1]), w[2] is True, _texts(w[3]), _batch(w[4]))
                 for s, w in state["open"].items()
             },
             plans={
@@ -244,10 +272,15 @@ def _entry(record: dict[str, Any]) -> Entry:
             unpinned={_text(set_at): _text(s) for set_at, s in state["unpinned"].items()},
             leases={_text(token): Lease(_text(v[0]), _text(v[1])) for token, v in state["leases"].items()},
             consumers={_text(name): _text(time) for name, time in state["consumers"].items()},
+            batches={
+                _text(w): PublishedBatch(_number(b[0]), _text(b[1]), _text(b[2]), _text(b[3]))
+                for w, b in state["batches"].items()
+            },
             archived=_text(state["archived"]),
             horizon=_text(state["horizon"]),
             schema_file=None if state["schema_file"] is None else _text(state["schema_file"]),
             is_fresh=state["is_fresh"] is True,
+            replaced_file=None if state.get("replaced_file") is None else _text(state["replaced_file"]),
         ),
     )
 
@@ -259,6 +292,7 @@ def _times(entry: Entry) -> list[str]:
     named += [*state.cleans, *state.restores, *(r.until for r in state.restores.values())]
     named += [*state.restored, *(r.until for r in state.restored.values()), *state.unpinned, *state.unpinned.values()]
     named += [*(lease.time for lease in state.leases.values()), *state.consumers.values()]
+    named += [time for b in state.batches.values() for time in (b.start, b.completion)]
     return [entry.time, state.last, state.archived, state.horizon, *named, *state.gone.values()]
 
 
@@ -270,6 +304,14 @@ def _text(value: Any) -> str:
 
 def _texts(value: Any) -> tuple[str, ...] | None:
     return None if value is None else tuple(_text(v) for v in value)
+
+
+def _plain(batch: Batch | None) -> list[str | int] | None:
+    return None if batch is None else [batch.writer, batch.number, batch.stream]
+
+
+def _batch(value: Any) -> Batch | None:
+    return None if value is None else Batch(_text(value[0]), _number(value[1]), _text(value[2]))
 
 
 def _number(value: Any) -> int:

@@ -79,6 +79,8 @@ class Round:
     """The slot that the decision would take."""
     states_schema: bool = False
     """Set by whoever finds that what is about to be published brings the table a new schema."""
+    replaced_file: str | None = None
+    """Set by an overwrite that is about to be published: the map that says its file ids."""
     _timeline: Timeline | None = None
     _view: View | None = None
     _time: str | None = None

@@ -11,11 +11,13 @@ from lakebraid import limits
 from lakebraid.errors import CommitUnknown, InvalidArgument, RolledBack
 from lakebraid.format.commit import CommitMetadata, format_commit
 from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.plans import RequestedReplace, format_requested_replace
 from lakebraid.format.times import format_instant_time, next_instant_time, parse_instant_time
 from lakebraid.model.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
-from lakebraid.txn.entries import LedgerState, OpenWrite, without
+from lakebraid.txn.batches import check_new, with_batch, with_published
+from lakebraid.txn.entries import Batch, LedgerState, OpenWrite, without
 from lakebraid.txn.ledger import Already, Decision, DecisionUnknown, Ledger, Round
 from lakebraid.txn.unpublishing import check_no_restore, decide_after_restores
 
@@ -27,10 +29,11 @@ def begin(
     action: str = "deltacommit",
     adds_base: bool = False,
     columns: tuple[str, ...] | None = None,
+    batch: Batch | None = None,
     beat: Callable[[str], None] | None = None,
     seen: Callable[[Round, str], None] | None = None,
 ) -> str:
-    """The start of a new write. `beat` is called with it before anybody else can see it on the timeline; `seen` in every
+    """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with it before anybody else can see it on the timeline; `seen` in every
     round with the start it would have, to note what is under way at that moment.
 
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
@@ -40,19 +43,26 @@ def begin(
         mine = next((start for start, write in now.state.open.items() if write.txn == txn), None)
         if mine is not None:
             return Already(mine)
+        check_new(now, batch)
         if adds_base and not (now.state.is_fresh and not any(w.adds_base for w in now.state.open.values())):
             raise InvalidArgument("Base files may only be added to a table without rows. Nothing was begun.")
         check_no_restore(now)
         start = now.time()
         if seen is not None:
             seen(now, start)
-        files = tuple(
-            (b"", TimelineFileName(start, None, action, s).format()) for s in (State.REQUESTED, State.INFLIGHT)
-        )
-        state = now.timed(open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns)})
+        names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
+        files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
+        state = now.timed(open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns, batch)})
         return Decision("begin", state, files, start)
 
     return str(decide_after_restores(ledger, txn, rule, before_true=beat))
+
+
+def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
+    """What requested and inflight hold: nothing, but Hudi reads those of a replacement (FORMAT, trap 14)."""
+    if action != "replacecommit":
+        return b"", b""
+    return format_requested_replace(RequestedReplace(), url), format_commit(CommitMetadata(), replace=False)
 
 
 def publish(
@@ -63,7 +73,8 @@ def publish(
     *,
     states_schema: bool = False,
 ) -> str:
-    """The completion time of the write; from this moment on everybody sees it. RolledBack if it was taken away.
+    """The completion time of the write; from this moment on everybody sees it. RolledBack if it was taken away,
+    BatchRepeated if its batch was published by another process meanwhile.
 
     `metadata` is asked in every round anew: it may look at the schema of that moment, may refuse, and says in the round
     whether it brings a new one. Readers take the schema of the commit with the greatest start (FORMAT, trap 33): if
@@ -73,19 +84,25 @@ def publish(
     def rule(now: Round) -> Decision | Already:
         if start not in now.state.open:
             return Already(completed_at(now, start))
-        action = now.state.open[start].action
-        content = metadata(now)
+        write = now.state.open[start]
+        action, batch = write.action, write.batch
+        check_new(now, batch)
+        content = with_batch(now, batch, metadata(now))
         is_new = content.schema is not None and (states_schema or now.states_schema or now.state.schema_file is None)
         is_late = is_new and any(i.request_time > start for i in now.timeline().writes)
-        carried, file, completion = _carrying(now, action, content) if is_late else ((), None, now.time())
+        plain = ledger.config.write_action if action == "replacecommit" else action
+        carried, file, completion = _carrying(now, plain, content) if is_late else ((), None, now.time())
         name = TimelineFileName(start, completion, action, State.COMPLETED).format()
         state = replace(
             now.timed(open=without(now.state.open, start)),
             last=completion,
             is_fresh=False if content.write_stats else now.state.is_fresh,
             schema_file=(file or name) if is_new else now.state.schema_file,
+            replaced_file=now.replaced_file or now.state.replaced_file,
+            batches=with_published(now, batch, start, completion),
         )
-        return Decision("publish", state, (*carried, (format_commit(content), name)), completion)
+        data = format_commit(content, replace=action == "replacecommit")
+        return Decision("publish", state, (*carried, (data, name)), completion)
 
     return decide_publishing(ledger, txn, start, rule)
 

@@ -23,6 +23,7 @@ from lakebraid.txn.markers import MARKERS
 from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.rollback import finish_rollback, take_back, take_back_plan
+from lakebraid.txn.stories import silent
 from lakebraid.txn.unpublishing import finish_restore
 
 
@@ -61,7 +62,7 @@ def rescue(
         _, adoptable = find_dead(ledger, timeout_ms=timeout_ms)
         begun += [r for r in adoptable if adopt_rollback(ledger, txn, r, timeout_ms=timeout_ms)]
     dead = _dead_writes(ledger, timeout_ms)
-    writes = {victim: take_back(ledger, txn, victim, timeout_ms) for victim in dead}
+    writes = {victim: take_back(ledger, txn, victim, timeout_ms, story=silent(timeout_ms)) for victim in dead}
     plans = _take_back_plans(ledger, txn, timeout_ms, plan_delay_ms)
     decided = {victim: rollback for victim, rollback in (writes | plans).items() if rollback is not None}
     for rollback in dict.fromkeys((*begun, *decided.values())):

@@ -17,9 +17,11 @@ from lakebraid.model.timeline import Timeline
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
 from lakebraid.table.schema import KEEPS_SCHEMA
+from lakebraid.txn.batches import batches_without
 from lakebraid.txn.entries import LedgerState, Restoring
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round
 from lakebraid.txn.operations import forgotten_before, remember_gone
+from lakebraid.txn.replaced_maps import map_without
 from lakebraid.txn.savepoints import check_kept, savepoints_on
 from lakebraid.txn.shared import foreign_victims
 from lakebraid.txn.unpublishing import finish_restore
@@ -168,6 +170,8 @@ def _state_after(now: Round, start: str, txn: str, undo: Undo) -> LedgerState:
         restores={start: Restoring(undo.until, txn)},
         leases={token: lease for token, lease in now.state.leases.items() if lease.time <= undo.until},
         is_fresh=now.state.is_fresh or _is_fresh(now, undo),
+        replaced_file=map_without(now, undo.starts),
+        batches=batches_without(now, undo.completed),
     )
     # The timeline must not be archived past what may still bring late files: of the completed the oldest says that. It
     # comes last, so that it is remembered whatever the limit.

@@ -26,15 +26,18 @@ from lakebraid.txn.heartbeat import beat
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round
 from lakebraid.txn.markers import forget, load_markers, marked_file
 from lakebraid.txn.operations import remember_gone
+from lakebraid.txn.replaced_maps import remove_maps
 
 
-def roll_back(ledger: Ledger, txn: str, victim: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) -> bool:
+def roll_back(
+    ledger: Ledger, txn: str, victim: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, story: str = ""
+) -> bool:
     """Takes an open write away from its writer and removes its files; False if it was published, or gone already.
 
     After this the victim is never published, whoever wakes up later. A write of Apache Hudi on a shared table is taken
-    back only if its heartbeat is older than `timeout_ms`: see foreign.py.
+    back only if its heartbeat is older than `timeout_ms`: see foreign.py. `story` tells later why (stories.py).
     """
-    rollback = take_back(ledger, txn, victim, timeout_ms)
+    rollback = take_back(ledger, txn, victim, timeout_ms, story=story)
     if rollback is None:
         return False
     finish_rollback(ledger, txn, rollback)
@@ -58,8 +61,14 @@ def finish_rollback(ledger: Ledger, txn: str, rollback: str) -> None:
     storage.delete([marked_file(marker) for marker in markers])
     pending = [TimelineFileName(undoing.victim, None, undoing.action, s) for s in (State.INFLIGHT, State.REQUESTED)]
     storage.delete([f"{config.timeline_folder}/{name.format()}" for name in pending])
+    _remove_maps(ledger, undoing)
     _decide_done(ledger, txn, rollback, markers)
     forget(storage, undoing.victim)
+
+
+def _remove_maps(ledger: Ledger, undoing: Undoing) -> None:
+    if undoing.action == "replacecommit":
+        remove_maps(ledger.storage, {undoing.victim})
 
 
 def _finish_shared(ledger: Ledger, txn: str, rollback: str) -> None:
@@ -67,17 +76,21 @@ def _finish_shared(ledger: Ledger, txn: str, rollback: str) -> None:
 
     def rule(now: Round) -> Decision | Already:
         undoing = now.state.rollbacks.get(rollback)
-        return Already(None if undoing is None else (undoing.victim, undo_files(now, rollback, undoing)))
+        return Already(None if undoing is None else (undoing, undo_files(now, rollback, undoing)))
 
     found = ledger.decide(txn, rule)
     if found is not None:
-        victim, markers = found
+        undoing, markers = found
+        victim = undoing.victim
+        _remove_maps(ledger, undoing)
         _decide_done(ledger, txn, rollback, markers)
         forget(ledger.storage, victim)
     forget(ledger.storage, rollback)
 
 
-def take_back(ledger: Ledger, txn: str, victim: str, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) -> str | None:
+def take_back(
+    ledger: Ledger, txn: str, victim: str, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, *, story: str = ""
+) -> str | None:
     """Decides to roll an open write back: the rollback's start, also if it was decided before; None if it is not open.
 
     From here on the victim is never published. Its files are still to be removed: `finish_rollback`.
@@ -90,14 +103,17 @@ def take_back(ledger: Ledger, txn: str, victim: str, timeout_ms: int = limits.HE
         write = now.state.open.get(victim) or dead_write(now, victim, timeout_ms)
         if write is None:
             return Already(None)
-        return _undo(now, Undoing(victim, write.action, txn))
+        return _undo(now, Undoing(victim, write.action, txn), story)
 
     return _decide_undoing(ledger, txn, rule)
 
 
-def take_back_plan(ledger: Ledger, txn: str, victim: str, may: Callable[[PendingPlan], bool]) -> str | None:
+def take_back_plan(
+    ledger: Ledger, txn: str, victim: str, may: Callable[[PendingPlan], bool], *, is_removable: bool = False
+) -> str | None:
     """Decides to roll a removable plan back as a whole: the rollback's start, also if it was decided before. None if
-    the plan is done, is not removable, or `may`, asked in every round anew, says no.
+    the plan is done, is not removable (`is_removable`: it counts as such now), or `may`, asked in every round anew, says
+    no.
 
     From here on nobody can claim or publish it. An executor beats before it claims, so whoever judges heartbeats in the
     round sees every claim that counts.
@@ -108,16 +124,17 @@ def take_back_plan(ledger: Ledger, txn: str, victim: str, may: Callable[[Pending
         if begun is not None:
             return Already(begun)
         plan = now.state.plans.get(victim)
-        if plan is None or not plan.is_removable or not may(plan):
+        if plan is None or not (plan.is_removable or is_removable) or not may(plan):
             return Already(None)
         return _undo(now, Undoing(victim, plan.action, txn, removes_plan=True))
 
     return _decide_undoing(ledger, txn, rule)
 
 
-def _undo(now: Round, undoing: Undoing) -> Decision:
+def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision:
     victim, start = undoing.victim, now.time()
-    plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(load_markers(now.ledger.storage, victim)))
+    markers = load_markers(now.ledger.storage, victim)
+    plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(markers), story)
     files = (
         (
             format_rollback_plan(plan, now.ledger.storage.url),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ from lakebraid.errors import ObjectNotFound
 from lakebraid.format.avro_types import parse_avro_schema
 from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import parse_timeline_file
-from lakebraid.model.buckets import bucket_of_file_id
 from lakebraid.model.config import TableConfig
 from lakebraid.model.schema_conflicts import resolve
 from lakebraid.model.schema_text import table_schema_text
@@ -27,6 +26,8 @@ from lakebraid.table.view import load_view
 from lakebraid.txn.entries import Entry
 from lakebraid.txn.hudi_lock import hudi_lock
 from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.replaced_maps import NO_MAP, load_newest_map
+from lakebraid.txn.replacing import Placement, listed_ids
 
 FIXED_IDS = "hoodie.lakebraid.fixed.file.ids"
 """In the properties of tables whose buckets never had other file ids than the fixed ones."""
@@ -49,6 +50,7 @@ class Writing:
         self.storage, self.clock = storage, clock
         self._newest: tuple[Entry | None, int] = (None, 0)
         self._schema: TableSchema | None = None
+        self._map = NO_MAP
 
     def settings(self) -> tuple[TableConfig, Mapping[str, str]]:
         """The table's settings as they are now; UnsupportedTable if we must not write it."""
@@ -113,16 +115,19 @@ class Writing:
         now.states_schema = True
         return table_schema_text(stated, now.ledger.config.name)
 
-    def file_ids(self, properties: Mapping[str, str], ledger: Ledger) -> dict[tuple[str, int], str]:
-        """The file ids of buckets that a single-writer Hudi made; a second id for a bucket would double its keys."""
-        if properties.get(FIXED_IDS) == "true" and not ledger.is_shared:
-            return {}
-        found: dict[tuple[str, int], str] = {}
-        for group in load_view(self.storage, ledger.config, self.clock).groups:
-            bucket = bucket_of_file_id(group.file_id)
-            if bucket is not None:
-                found[group.partition, bucket] = group.file_id
-        return found
+    def placement(self, properties: Mapping[str, str], ledger: Ledger) -> Placement:
+        """Where rows go. Ids of buckets that Apache Hudi made are looked up: a second id for one would double its keys."""
+        if ledger.config.buckets is None or (properties.get(FIXED_IDS) == "true" and not ledger.is_shared):
+            return Placement()
+        view = load_view(self.storage, ledger.config, self.clock)
+        return Placement(listed_ids(view.groups, view.replaced), looked=view.completion_time)
+
+    def placed_since(self, ledger: Ledger, placement: Placement) -> Placement:
+        """The same with the ids that overwrites have given, as the ledger has it since the write began."""
+        known, name = self._map, (ledger.known or ledger.newest()).state.replaced_file
+        if known.name != name:
+            known = self._map = load_newest_map(ledger)
+        return replace(placement, known=known)
 
     def completions(self, config: TableConfig) -> dict[str, int]:
         """Completion times and when their files were written: they tell the zone of a timeline that does not say it."""

@@ -38,11 +38,11 @@ def _base_stat(file: StagedFile) -> WriteStat:
     return WriteStat(
         file_id=file.file_id,
         path=file.path,
-        prev_commit="null",  # Hudi's own word for "there was no base file before"
+        prev_commit=file.previous or "null",  # Hudi's own word for "there was no base file before"
         num_writes=file.rows,
         num_deletes=file.deletes,
-        num_update_writes=0,
-        num_inserts=file.rows,
+        num_update_writes=file.updates,
+        num_inserts=file.rows if file.inserts < 0 else file.inserts,
         total_write_bytes=file.size,
         total_write_errors=0,
         partition_path=file.partition,

@@ -29,6 +29,7 @@ from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.entries import without
 from lakebraid.txn.ledger import Already, Decision, Ledger, Round, Rule
 from lakebraid.txn.markers import forget
+from lakebraid.txn.replaced_maps import remove_maps
 
 _UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)
 Removed = dict[str, dict[str, tuple[str, ...]]]
@@ -97,6 +98,8 @@ def _remove(ledger: Ledger, restore: str) -> Removed:
         removed[start][partition] = (*removed[start].get(partition, ()), file)
         paths.append(in_partition(partition, file))
     storage.delete(paths)
+    if any(instant.action == "replacecommit" for instant in plan.instants):
+        remove_maps(storage, starts)
     for state in _UNPUBLISHED:
         storage.delete([f"{config.timeline_folder}/{name.format()}" for name in names if name.state is state])
     return removed

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""18. A batch of a writer is published once at most, unless a restore took it back; whoever is told it is there is right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simulator.oracle import Note, Oracle, describe
+from simulator.violation import Violation
+
+if TYPE_CHECKING:
+    from simulator.scene import Scene
+
+_NAME = "18 batches once"
+
+
+class BatchesOnce:
+    scene: Scene
+
+    def __init__(self, oracle: Oracle) -> None:
+        self._oracle = oracle
+
+    def published(self, note: Note) -> None:
+        batch = self.scene.batches.get(note.start)
+        if batch is None:
+            return
+        for start in self._starts(batch):
+            if start != note.start and start not in self._oracle.undone:
+                raise Violation(
+                    _NAME, f"{batch} was published by {describe(start)}, and again by {describe(note.start)}"
+                )
+
+    def batch_done(self, writer: str, number: int) -> None:
+        if not self._starts((writer, number)):
+            raise Violation(_NAME, f"{writer} was told that its batch {number} is there, and it is not")
+
+    def _starts(self, batch: tuple[str, int]) -> list[str]:
+        return [s for s, known in self.scene.batches.items() if known == batch and s in self._oracle.published]
