@@ -118,8 +118,8 @@ OF_THE_LEDGER = (
         },
     ),
     Mutant(
-        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.api.transaction", "Transaction._withdraw",
-        "rollback = take_back(self._ledger, self._txn, self.instant, story=refused(why, self._writer))", "return None",
+        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.txn.ending", "withdraw",
+        "rollback = take_back(ledger, txn, start, story=story)", "return None",
         ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
     ),
     Mutant(

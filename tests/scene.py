@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakebraid.api.outcome import WriteResult
 from lakebraid.api.planning import Source
 from lakebraid.api.table import Table
-from lakebraid.api.transaction import Transaction, WriteResult
+from lakebraid.api.transaction import Transaction
 from lakebraid.clock import Clock
 from lakebraid.model.creation import plan_table
 from lakebraid.services.compaction import Compacted

@@ -24,20 +24,64 @@ from lakebraid.errors import (
 )
 
 if TYPE_CHECKING:
+    from lakebraid.api.altering import Alteration
     from lakebraid.api.by_options import read, write
     from lakebraid.api.changes import Changes
+    from lakebraid.api.consumer import Consumer
+    from lakebraid.api.outcome import WriteResult
+    from lakebraid.api.services import Services
     from lakebraid.api.snapshot import Snapshot
     from lakebraid.api.table import Table
-    from lakebraid.api.transaction import Transaction, WriteResult
+    from lakebraid.api.transaction import Transaction
+    from lakebraid.model.findings import Finding
+    from lakebraid.model.instant import Instant
+    from lakebraid.model.slicing import FileGroup, FileSlice
+    from lakebraid.services.archiving import Archival
+    from lakebraid.services.audit import Audit
+    from lakebraid.services.cleaning import Cleaned
+    from lakebraid.services.clustered import Clustered
+    from lakebraid.services.compaction import Compacted
+    from lakebraid.services.detail import Detail
+    from lakebraid.services.log_compaction import LogCompacted
+    from lakebraid.services.plans import Plan
+    from lakebraid.services.runner import ServiceRound
+    from lakebraid.services.savepoints import RestoreResult
+    from lakebraid.services.status import Status
+    from lakebraid.services.story import Story
     from lakebraid.source.format import register
     from lakebraid.spark.session import session
+    from lakebraid.table.listing import TimelineListing
+    from lakebraid.txn.rescue import Rescue
+    from lakebraid.txn.savepoints import Savepoint
 
 _HOMES = {
+    "Alteration": "lakebraid.api.altering",
+    "Archival": "lakebraid.services.archiving",
+    "Audit": "lakebraid.services.audit",
     "Changes": "lakebraid.api.changes",
+    "Cleaned": "lakebraid.services.cleaning",
+    "Clustered": "lakebraid.services.clustered",
+    "Compacted": "lakebraid.services.compaction",
+    "Consumer": "lakebraid.api.consumer",
+    "Detail": "lakebraid.services.detail",
+    "FileGroup": "lakebraid.model.slicing",
+    "FileSlice": "lakebraid.model.slicing",
+    "Finding": "lakebraid.model.findings",
+    "Instant": "lakebraid.model.instant",
+    "LogCompacted": "lakebraid.services.log_compaction",
+    "Plan": "lakebraid.services.plans",
+    "Rescue": "lakebraid.txn.rescue",
+    "RestoreResult": "lakebraid.services.savepoints",
+    "Savepoint": "lakebraid.txn.savepoints",
+    "ServiceRound": "lakebraid.services.runner",
+    "Services": "lakebraid.api.services",
     "Snapshot": "lakebraid.api.snapshot",
+    "Status": "lakebraid.services.status",
+    "Story": "lakebraid.services.story",
     "Table": "lakebraid.api.table",
+    "TimelineListing": "lakebraid.table.listing",
     "Transaction": "lakebraid.api.transaction",
-    "WriteResult": "lakebraid.api.transaction",
+    "WriteResult": "lakebraid.api.outcome",
     "read": "lakebraid.api.by_options",
     "register": "lakebraid.source.format",
     "session": "lakebraid.spark.session",
@@ -54,24 +98,51 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'lakebraid' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    # So that a notebook offers what is not loaded yet.
+    return sorted({*globals(), *__all__})
+
+
 __all__ = [
+    "Alteration",
+    "Archival",
+    "Audit",
     "Changes",
+    "Cleaned",
+    "Clustered",
     "CommitRefused",
     "CommitUnknown",
+    "Compacted",
+    "Consumer",
     "CorruptFile",
+    "Detail",
     "EnvironmentProblem",
+    "FileGroup",
+    "FileSlice",
+    "Finding",
+    "Instant",
     "InvalidArgument",
     "LakebraidError",
+    "LogCompacted",
     "NotATable",
     "ObjectExists",
     "ObjectNotFound",
     "OutcomeUnknown",
+    "Plan",
+    "Rescue",
+    "RestoreResult",
     "RolledBack",
+    "Savepoint",
     "SchemaConflict",
+    "ServiceRound",
+    "Services",
     "Snapshot",
     "SnapshotExpired",
+    "Status",
     "StorageError",
+    "Story",
     "Table",
+    "TimelineListing",
     "Transaction",
     "UnsupportedTable",
     "WriteConflict",

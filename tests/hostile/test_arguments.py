@@ -21,7 +21,7 @@ pytestmark = pytest.mark.hostile
 
 def _short(value: Any) -> str:
     try:
-        return repr(value)[:30]
+        return repr(value).partition(" at 0x")[0][:30]
     except ValueError:
         return "too many digits"
 

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pytest
 
 from lakebraid.api import transaction
-from lakebraid.api.transaction import Transaction, WriteResult
+from lakebraid.api.outcome import WriteResult
+from lakebraid.api.transaction import Transaction
 from lakebraid.errors import SchemaConflict, WriteConflict
 from lakebraid.model import conflicts
 from lakebraid.services.compaction import plan_compaction

@@ -11,13 +11,13 @@ import pytest
 
 from lakebraid import limits
 from lakebraid.api import transaction
-from lakebraid.api.transaction import WriteResult
+from lakebraid.api.outcome import WriteResult
 from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.format.properties import format_properties
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_commit, load_timeline
-from lakebraid.txn import operations
+from lakebraid.txn import ending, operations
 from lakebraid.txn.batches import BATCH, BEFORE, BatchRepeated
 from lakebraid.txn.conflicts import WRITER
 from lakebraid.txn.entries import Batch
@@ -95,19 +95,21 @@ def test_a_driver_that_lost_the_race_for_its_batch_is_told_of_the_winner_and_lea
     assert not_owned(scene.storage, scene.table) == []
 
 
-def test_a_zombie_that_was_rolled_back_by_others_meanwhile_still_hears_that_its_batch_is_there() -> None:
+def test_a_zombie_that_was_rolled_back_by_others_meanwhile_still_hears_that_its_batch_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     scene = Scene()
     zombie = scene.table.begin(writer="orders", batch=3)
     zombie.write([row("a", "3")])
     done = scene.other().upsert([row("a", "3")], writer="orders", batch=3)
     rescuer = scene.other()
-    withdraw = zombie._withdraw
+    withdraw = ending.withdraw
 
-    def withdraw_late(why: LakebraidError) -> str | None:
+    def withdraw_late(*arguments: Any) -> str | None:
         rescuer.rollback(timeout_seconds=0)
-        return withdraw(why)
+        return withdraw(*arguments)
 
-    zombie._withdraw = withdraw_late  # type: ignore[method-assign]
+    monkeypatch.setattr(ending, "withdraw", withdraw_late)
     result = zombie.commit()
     assert (result.is_repeated, result.instant) == (True, done.instant)
 

@@ -9,7 +9,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lakebraid.api.inputs import arrow_schema
-from lakebraid.api.transaction import Transaction, WriteResult
+from lakebraid.api.outcome import WriteResult
+from lakebraid.api.transaction import Transaction
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
 from lakebraid.model.evolving import fit_again, is_wider

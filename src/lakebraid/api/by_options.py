@@ -19,7 +19,7 @@ from lakebraid.options import WriteOptions, read_options, write_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakebraid.api.transaction import WriteResult
+    from lakebraid.api.outcome import WriteResult
 
 Path = str | os.PathLike[str]
 SaveMode = Literal["append", "overwrite", "ignore", "errorifexists", "error"]

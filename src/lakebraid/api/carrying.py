@@ -14,21 +14,25 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
+from lakebraid.api.outcome import WriteResult
 from lakebraid.api.planning import Source
-from lakebraid.api.transaction import Transaction, WriteResult
+from lakebraid.api.staging import Staging
+from lakebraid.api.transaction import Transaction
 from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig, TableType
 from lakebraid.model.incoming import prepare
 from lakebraid.storage import open_storage
+from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan
 from lakebraid.txn.heartbeat import Heartbeat, beat_interval_ms
+from lakebraid.txn.new_keys import Looked
 from lakebraid.txn.session import Writing
 
 SPREAD: Final = ("upsert", "insert", "bulk_insert", "delete")
 """Operations that tasks can do as the rows lie, without a shuffle."""
-_OF_A_PROCESS: Final = ("_writing", "_clock", "_ledger", "_heartbeat", "_spark", "_afterwards", "_plan_of")
+_OF_A_PROCESS: Final = ("_writing", "_clock", "_ledger", "_heartbeat", "_staging", "_afterwards", "_plan_of")
 FIRST_TASK: Final = 1000
 
 
@@ -42,6 +46,8 @@ class Carried:
     columns: tuple[str, ...]
     """The columns of the rows that they write."""
     state: Mapping[str, Any]
+    looked: tuple[KnownKeys, Looked] | None
+    """What a partial update has seen of the keys that are there."""
     interval_s: float
     """How often somebody must show that it lives."""
 
@@ -60,7 +66,7 @@ def begin_carried(
     state = vars(transaction)
     state["_operation"] = operation
     try:
-        plan = transaction._plan(incoming)  # noqa: SLF001  the other half of a transaction
+        plan = state["_staging"].plan(incoming, operation)
         ready = prepare(incoming.empty_table(), plan.schema, plan.config, operation=operation, columns=plan.columns)
     except BaseException:
         transaction.abort()
@@ -68,7 +74,7 @@ def begin_carried(
     state["_heartbeat"].stop()
     kept = {name: value for name, value in state.items() if name not in _OF_A_PROCESS}
     columns = tuple(name for name in ready.schema.names if name in incoming.names)
-    return Carried(source, plan, columns, kept, beat_interval_ms(plan.config) / 1000)
+    return Carried(source, plan, columns, kept, state["_staging"].looked, beat_interval_ms(plan.config) / 1000)
 
 
 def commit_carried(carried: Carried, files: Iterable[StagedFile]) -> WriteResult:
@@ -83,14 +89,19 @@ def resumed(carried: Carried) -> Transaction:
     clock = SystemClock()
     writing = Writing(open_storage(carried.source.url, dict(carried.source.options)), clock)
     config, _ = writing.settings()
+    state = carried.state
+    staging = Staging(
+        writing, carried.source, config, state["_schema"], lambda _: carried.plan, None, state["_txn"], lambda _: None
+    )
+    staging.files, staging.looked = [*state["_files"]], carried.looked
     transaction = Transaction.__new__(Transaction)
     vars(transaction).update(
-        {**carried.state, "_files": [*carried.state["_files"]]},
+        {**state, "_files": staging.files},
         _writing=writing,
         _clock=clock,
         _ledger=writing.ledger(config),
         _heartbeat=Heartbeat(writing.storage, carried.plan.start, carried.interval_s),
-        _spark=None,
+        _staging=staging,
         _afterwards=None,
     )
     vars(transaction)["_heartbeat"].run()

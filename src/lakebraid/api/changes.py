@@ -58,6 +58,7 @@ class Changes:
 
     @property
     def schema(self) -> pa.Schema:
+        """The table's columns that were asked for, with `_change_type` and `_commit_completion_time`."""
         return changes_schema(self._plan)
 
     def to_arrow(self) -> pa.Table:
@@ -66,6 +67,7 @@ class Changes:
         return gather(read, self._tasks, self.schema)
 
     def to_pandas(self) -> pd.DataFrame:
+        """As `to_arrow`, as a pandas data frame."""
         return self.to_arrow().to_pandas()  # type: ignore[no-any-return]
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:

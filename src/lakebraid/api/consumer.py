@@ -29,6 +29,7 @@ class Consumer:
 
     @property
     def name(self) -> str:
+        """The name under which its position is kept in the table."""
         return self._name
 
     @property

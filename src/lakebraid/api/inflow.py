@@ -18,8 +18,8 @@ from lakebraid.txn.batches import named_batch
 from lakebraid.txn.entries import FOLDER
 
 if TYPE_CHECKING:
+    from lakebraid.api.outcome import WriteResult
     from lakebraid.api.table import Table
-    from lakebraid.api.transaction import WriteResult
 
 STREAMS: Final = f"{FOLDER}/streams"
 """Where checkpoints of streams lie that were given no other place."""

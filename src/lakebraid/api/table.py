@@ -143,6 +143,7 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
 
     @property
     def name(self) -> str:
+        """The table's name, as its properties have it."""
         return self._config.name
 
     @property

@@ -5,40 +5,38 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.api.inputs import arrow_pieces, is_spark
-from lakebraid.api.looking import look
+from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, Overwriting
 from lakebraid.api.own_schema import SCHEMA_CONFLICT, OwnSchema, SchemaConflicts, check_answer
 from lakebraid.api.placing import Placing
 from lakebraid.api.planning import Source
 from lakebraid.api.rivalry import Rivalry
-from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, StorageError, WriteConflict
+from lakebraid.api.staging import Staging
+from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, WriteConflict
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.model.config import CONCURRENCY, TableConfig
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
 from lakebraid.model.slicing import GroupId
 from lakebraid.services.runner import ServiceRound
-from lakebraid.table.view import load_view
-from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.write_task import WritePlan, write_rows
+from lakebraid.tasks.write_task import WritePlan
 from lakebraid.txn import operations
 from lakebraid.txn.alone import clear_dead
 from lakebraid.txn.batches import BatchRepeated, named_batch
 from lakebraid.txn.conflicts import WRITER
+from lakebraid.txn.ending import publish_or_withdraw
 from lakebraid.txn.heartbeat import Heartbeat, beat, beat_interval_ms
 from lakebraid.txn.ledger import Ledger, Round
 from lakebraid.txn.lock_owner import process_name
 from lakebraid.txn.markers import forget
-from lakebraid.txn.new_keys import Looked
-from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
+from lakebraid.txn.rollback import roll_back
 from lakebraid.txn.session import Writing
 from lakebraid.txn.stats import write_stats
 from lakebraid.txn.stories import given_up, refused
@@ -46,41 +44,7 @@ from lakebraid.txn.stories import given_up, refused
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Operation = Literal[
-    "upsert",
-    "insert",
-    "bulk_insert",
-    "delete",
-    "alter_schema",
-    "insert_overwrite",
-    "insert_overwrite_table",
-    "delete_partition",
-]
-_FIRST_TASK = 1000
 _NO_ROWS = object()
-
-
-@dataclass(frozen=True, slots=True)
-class WriteResult:
-    """How a write ended."""
-
-    instant: str
-    completion_time: str
-    operation: str
-    rows_written: int
-    rows_deleted: int
-    files: int
-    seconds: dict[str, float] = field(default_factory=dict, compare=False)
-    """How long each phase took."""
-    attempts: int = 1
-    """How often it was written until no other writer was in the way."""
-    groups_replaced: int = 0
-    """File groups that an overwrite took away."""
-    services: ServiceRound | None = field(default=None, compare=False)
-    """What was done after the commit, and what of it failed, with `services="inline"`. The write is published anyway."""
-    is_repeated: bool = False
-    """Whether the batch was published before: then nothing was written, and instant and time are the earlier commit's (for
-    an old batch those of its writer's newest)."""
 
 
 class Transaction:
@@ -115,16 +79,14 @@ class Transaction:
         after it began: its commit is refused if another writer has changed them. `stream` says who numbers the batches.
         Those who begin with the same `token` begin the same write, as long as it is open.
         """
-        self._writing, self._source, self._operation, self._spark = writing, source, operation, spark
+        self._writing, self._operation = writing, operation
         self._clock = writing.clock
         self._afterwards = afterwards
         self._seconds: dict[str, float] = {}
         self._txn = token or self._clock.token()
         self._files: list[StagedFile] = []
-        self._task = _FIRST_TASK
         self._end: str | None = None
         self._is_lost = self._has_failed = False
-        self._looked: tuple[KnownKeys, Looked] | None = None
         self._clash: WriteConflict | None = None
         self._writer = writer or process_name()
         self._batch = named_batch(writer, batch, stream)
@@ -141,7 +103,7 @@ class Transaction:
             is_optimistic = config.concurrency == "occ" or config.is_placed
             overwrites = operation in OVERWRITES
             is_alone = config.concurrency == "single" and CONCURRENCY in properties
-            self._placing = Placing(writing, properties, self._txn, overwrites=overwrites) if config.is_placed else None
+            placing = Placing(writing, properties, self._txn, overwrites=overwrites) if config.is_placed else None
             self._rivalry = Rivalry(
                 properties,
                 self._writer,
@@ -165,21 +127,25 @@ class Transaction:
                 self._overwriting.placement() if self._overwriting else writing.placed_since(self._ledger, placement)
             )
             self._schema.begun = writing.schema_since(self._ledger, self._schema.begun)
+            self._plan_of: Callable[[pa.Schema], WritePlan] = lambda schema: WritePlan(
+                url=source.url,
+                options=source.options,
+                start=self.instant,
+                schema=schema,
+                config=config,
+                buckets=config.buckets or 1,
+                operation=operation,
+                block_format=block_format,
+                columns=chosen,
+                into_base=into_base,
+                file_ids=self._placement.listed,
+                replaced=self._placement.replaced,
+            )
+            self._staging = Staging(
+                writing, source, config, self._schema, self._plan_of, placing, self._txn, self._check_usable
+            )
+            self._staging.spark, self._files = spark, self._staging.files
             self._heartbeat = self._start_beating(beat_interval_ms(config))
-        self._plan_of: Callable[[pa.Schema], WritePlan] = lambda schema: WritePlan(
-            url=source.url,
-            options=source.options,
-            start=self.instant,
-            schema=schema,
-            config=config,
-            buckets=config.buckets or 1,
-            operation=operation,
-            block_format=block_format,
-            columns=chosen,
-            into_base=into_base,
-            file_ids=self._placement.listed,
-            replaced=self._placement.replaced,
-        )
         if rows is not _NO_ROWS:
             try:
                 self.write(rows)
@@ -197,7 +163,7 @@ class Transaction:
             return
         with self._timed("write"):
             try:
-                self._write_spark(data) if is_spark(data) else self._write_arrow(data)
+                self._staging.write(data, self._operation)
             except BaseException:
                 self._has_failed = True
                 raise
@@ -278,10 +244,9 @@ class Transaction:
         if self._end is not None:
             return
         self._end = "aborted"
-        if self._placing is not None:
-            self._placing.release()
         if self._repeated is not None:
             return
+        self._staging.release()
         self._heartbeat.stop()
         story = given_up(self._writer) if self._clash is None else refused(self._clash, self._writer)
         roll_back(self._ledger, self._txn, self.instant, story=story)
@@ -333,7 +298,7 @@ class Transaction:
         if self._operation in OVERWRITES:
             return begin(adds_base=False), True  # in file groups that nobody has: base files disturb no one
         newest = self._ledger.known or self._ledger.newest()
-        is_bulk = self._operation == "bulk_insert" and self._placing is None
+        is_bulk = self._operation == "bulk_insert" and not self._ledger.config.is_placed
         if is_bulk and newest.state.is_fresh and not self._ledger.is_shared:
             with contextlib.suppress(InvalidArgument):  # somebody else published meanwhile: log files, then
                 return begin(adds_base=True), True
@@ -355,71 +320,15 @@ class Transaction:
     def _lose(self) -> None:
         """Another process has rolled the write back, or is certain to win: whatever is done from here on is in vain."""
         self._is_lost = True
-        if self._spark is not None:
+        if self._staging.spark is not None:
             from lakebraid.spark.writing import cancel_spark  # noqa: PLC0415  only those who use Spark pay for it
 
-            cancel_spark(self._spark, self._txn)
-
-    def _write_arrow(self, data: Any) -> None:
-        for piece in arrow_pieces(data, self._schema.columns):
-            if not piece.num_columns and not piece.num_rows:
-                continue  # an empty list: no rows, and nothing said about columns
-            plan = self._plan(piece.schema)
-            if self._placing is not None:
-                self._placing.keep(plan, piece)
-                continue
-            self._files += write_rows(self._writing.storage, plan, piece, self._next_task())
-            self._check_usable("write")
-
-    def _write_spark(self, data: Any) -> None:
-        from lakebraid.spark.writing import arrow_schema_of, write_spark  # noqa: PLC0415  as above
-
-        self._spark = data.sparkSession
-        plan = self._plan(arrow_schema_of(data))
-        if self._placing is not None:
-            self._placing.keep_frame(plan, data)
-            return
-        try:
-            files, self._task = write_spark(
-                self._writing.storage, plan, data, first_task=self._next_task(), tag=self._txn
-            )
-        except Exception:
-            self._check_usable("write")  # cancelled because the place is lost: that is the error to tell
-            raise
-        self._files += files
-        self._check_usable("write")
-
-    def _plan(self, incoming: pa.Schema) -> WritePlan:
-        self._schema.own = self._schema.grown(incoming, self._ledger.config)
-        plan = replace(self._plan_of(self._schema.own), operation=self._operation)
-        if self._placing is not None:
-            return plan
-        if plan.columns is not None and not {*plan.schema.names} <= {*plan.columns}:
-            return replace(plan, known=self._known_keys())
-        # A second base file of a group would hide the first: only the first rows become base files.
-        return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
-
-    def _known_keys(self) -> KnownKeys:
-        """The keys as they were when a partial update looked first; what changed since is held against it at the end."""
-        if self._looked is None:
-            view = load_view(self._writing.storage, self._ledger.config, self._clock)
-            self._looked = look(view, self._source, self.instant)
-        return self._looked[0]
-
-    def _next_task(self) -> int:
-        task = self._task
-        if task >= _FIRST_TASK + limits.TASKS_MAX:
-            raise InvalidArgument(f"One transaction can write {limits.TASKS_MAX:,} pieces. Commit, and begin another.")
-        self._task += 1
-        return task
+            cancel_spark(self._staging.spark, self._txn)
 
     def _stage(self) -> None:
         """Puts the rows that were kept until now into their file groups."""
-        if self._placing is None or self._schema.columns is None:
-            return
-        plan = replace(self._plan_of(self._schema.columns), operation=self._operation)
         try:
-            files, self._task = self._placing.stage(plan, self._task, self._check_early)
+            self._staging.place(self._operation, self._check_early)
         except WriteConflict:
             self._give_up()
             raise
@@ -427,7 +336,6 @@ class Transaction:
             self._has_failed = True
             self._check_usable("write")  # cancelled because the place is lost: that is the error to tell
             raise
-        self._files += files
         self._check_usable("commit")
 
     def _check_early(self, groups: frozenset[GroupId]) -> None:
@@ -443,44 +351,12 @@ class Transaction:
                 self._placement.check(now, self._files, self.instant, self._writer)
             self._rivalry.check(now, self._files)
             extra = {**self._schema.stated(now, self._writing), WRITER: self._writer}
-            if self._looked is not None:
-                self._looked[1].check(now, self.instant, self._files)
+            self._staging.check_new_keys(now, self.instant)
             stats = write_stats(self._files, self.instant)
             name = self._operation.upper()
             return CommitMetadata(write_stats=stats, extra=extra, operation=name, replaced=replaced)
 
-        try:
-            return operations.publish(self._ledger, self._txn, self.instant, metadata)
-        except (RolledBack, CommitUnknown):
-            raise
-        except StorageError:
-            # Nothing was decided, and nobody else publishes this write: all that is left to do is to clear up.
-            with contextlib.suppress(StorageError):
-                roll_back(self._ledger, self._txn, self.instant)
-            raise
-        except BatchRepeated as error:
-            with contextlib.suppress(RolledBack):  # whoever took it back meanwhile has done what is to be done
-                self._withdraw(error)
-            raise
-        except LakebraidError as error:
-            completion = self._withdraw(error)
-            if completion is None:
-                raise
-            return completion
-
-    def _withdraw(self, why: LakebraidError) -> str | None:
-        """Takes a refused write back before anybody is told, so that no request of ours that is still on its way can
-        land (LEDGER, H12). If one has landed, that is the end of it: its completion time.
-        """
-        try:
-            rollback = take_back(self._ledger, self._txn, self.instant, story=refused(why, self._writer))
-            if rollback is None:
-                return operations.completion(self._ledger, self.instant)
-        except StorageError as error:
-            raise operations.unknown(self._ledger, self.instant) from error
-        with contextlib.suppress(StorageError):  # it is refused; others can remove its files, too
-            finish_rollback(self._ledger, self._txn, rollback)
-        return None
+        return publish_or_withdraw(self._ledger, self._txn, self.instant, self._writer, metadata)
 
     def _check_usable(self, what: str) -> None:
         if self._end is not None:

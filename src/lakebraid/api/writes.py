@@ -12,11 +12,12 @@ from lakebraid.api.altering import Alteration
 from lakebraid.api.conditional import delete_rows, merge_rows, update_rows
 from lakebraid.api.deleting import with_ordering
 from lakebraid.api.inputs import frame_of, is_repeatable, is_spark, repeatable
+from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, PartitionLike, check_there, partition_names
 from lakebraid.api.own_schema import SchemaConflicts
 from lakebraid.api.planning import Source, Where
 from lakebraid.api.snapshot import Snapshot
-from lakebraid.api.transaction import Operation, Transaction, WriteResult
+from lakebraid.api.transaction import Transaction
 from lakebraid.clock import Clock
 from lakebraid.errors import InvalidArgument, SnapshotExpired, WriteConflict
 from lakebraid.model.config import MergeMode, TableConfig
@@ -229,7 +230,7 @@ class Writes:
             return self._change("delete", lambda t, s: delete_rows(t, s, self._config, where, None), retries, how)
         if self._config.merge_mode is MergeMode.EVENT_TIME:
             keys = with_ordering(self.to_arrow, self._config, keys)
-        return self._write("delete", keys, **how)
+        return self._write("delete", keys, retries, **how)
 
     def update(
         self,
