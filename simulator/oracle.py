@@ -96,6 +96,10 @@ class Oracle:
         self.doomed: dict[str, str] = {}
         """Data files that a clean was decided to remove, and its start."""
         self.beats_ms: dict[str, list[float]] = {}
+        self.own_beats_ms: dict[tuple[str, str], list[float]] = {}
+        """The same by process, of those that reached the store while their process waited for it."""
+        self.who: Callable[[], str | None] = lambda: None
+        """The name of the process whose call it is."""
         self.leases_ms: dict[str, list[float]] = {}
         """When each lease beat."""
         self.listeners: list[object] = []
@@ -109,7 +113,9 @@ class Oracle:
     def observe(self, what: str, name: str, data: bytes) -> None:
         if name.startswith(HEARTBEATS):
             if what != "delete":
-                self.beats_ms.setdefault(name[len(HEARTBEATS) :], []).append(self._now())
+                start = name[len(HEARTBEATS) :]
+                self.beats_ms.setdefault(start, []).append(self._now())
+                self.own_beats_ms.setdefault((start, self.who() or ""), []).append(self._now())
         elif name.startswith(LEASES):
             if what != "delete":
                 self.leases_ms.setdefault(name[len(LEASES) :], []).append(self._now())

@@ -70,6 +70,7 @@ class Scene:
         self.oracle.listeners = list(self.checkers)
         self._effects = [c.effect for c in self.checkers if hasattr(c, "effect")]
         self.world.observers = [self.oracle.observe, self._observe]
+        self.oracle.who = self.world.who
 
     def tell(self, what: str, *facts: Any, **named: Any) -> None:
         """Tells the checkers what an actor saw."""

@@ -256,6 +256,11 @@ class World:
             if not thread.dead:
                 self._put_to_sleep(thread, self.now + duration_ms)
 
+    def who(self) -> str | None:
+        """The name of the process that is making a call; None for what happens by itself, as late requests do."""
+        current = getcurrent()
+        return current.process.name if isinstance(current, Thread) else None
+
     def note(self, what: str, name: str, result: str) -> None:
         """A line for the story that is no storage call."""
         current = getcurrent()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from simulator.oracle import Oracle, describe
@@ -20,7 +21,7 @@ class OneExecutor:
     def executing(self, start: str, process: Any, *, is_removable: bool) -> None:
         now = self.scene.world.now
         for other, since in self._at_work.get(start, ()):
-            gap = self._silence_ms(start, since)
+            gap = self._silence_ms(start, other, since)
             if not other.is_dead and gap < self.scene.setting.timeout_ms and other is not process:
                 raise Violation(
                     "7 one executor",
@@ -34,21 +35,22 @@ class OneExecutor:
     def sentenced(self, _rollback: str, victim: str) -> None:
         """A plan is taken back: nobody may be at work on it."""
         for process, since in self._at_work.get(victim, ()):
-            gap = self._silence_ms(victim, since)
+            gap = self._silence_ms(victim, process, since)
             if not process.is_dead and gap < self.scene.setting.timeout_ms:
                 raise Violation(
                     "8 the living are spared",
                     f"the plan {describe(victim)} was taken back from {process.name}, whose longest silence was {gap:.0f} ms",
                 )
 
-    def _silence_ms(self, start: str, since: float) -> float:
-        """The longest silence of a plan's heartbeat, from its last beats before the work began: of two that claim at the
-        same time, the one whose claim came first may have beaten before the other.
+    def _silence_ms(self, start: str, process: Any, since: float) -> float:
+        """How long at most nobody could know that this process is at work on the plan: between its own beats, from the
+        last one before its work. Without any of its own it was never known to live.
         """
-        beats = self._oracle.beats_ms.get(start, [])
-        first = min(sorted(beat for beat in beats if beat <= since)[-3:], default=since)
-        moments: list[float] = [first, *(beat for beat in beats if beat > first), self.scene.world.now]
-        return max(b - a for a, b in pairwise(moments))
+        beats = self._oracle.own_beats_ms.get((start, process.name), [])
+        before = [beat for beat in beats if beat <= since]
+        if not before:
+            return inf
+        return max(b - a for a, b in pairwise([before[-1], *(b for b in beats if b > since), self.scene.world.now]))
 
     def executed(self, start: str, process: Any) -> None:
         self._at_work[start] = [(p, since) for p, since in self._at_work.get(start, ()) if p is not process]
