@@ -40,7 +40,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="play this history (with --seconds: begin here)")
     parser.add_argument("--seconds", type=float, help="play one seed after the other for so long")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--plain", action="store_true", help="with --seconds: no table services, no Apache Hudi")
+    parser.add_argument(
+        "--plain", action="store_true", help="no table services, no Apache Hudi; with --sweep also few actors"
+    )
     parser.add_argument(
         "--sweep", type=int, metavar="N", help="N schedules from --seed on, with a fault at each of their calls in turn"
     )
@@ -104,7 +106,9 @@ def _sweep(options: argparse.Namespace) -> int:
     kinds = tuple(options.faults.split(","))
     seeds = range(options.seed, options.seed + options.sweep)
     runs = 0
-    for seed, (count, failed) in zip(seeds, _swept([(seed, kinds) for seed in seeds], options.processes), strict=True):
+    for seed, (count, failed) in zip(
+        seeds, _swept([(seed, kinds, options.plain) for seed in seeds], options.processes), strict=True
+    ):
         runs += count
         if failed is not None:
             print(f"seed {seed}: fails in run {count:,}; go on with --seed {seed + 1}", flush=True)

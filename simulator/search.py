@@ -13,7 +13,7 @@ from simulator.faults import CALM
 from simulator.planting import Mutant, planted
 from simulator.scene import Outcome, run_history
 from simulator.schedule import Enumeration, Replay, Script
-from simulator.setting import Setting, drawn, plain
+from simulator.setting import Setting, drawn, plain, small
 
 
 @dataclass
@@ -90,15 +90,15 @@ def sweep(setting: Setting, kinds: tuple[str, ...] = ("kill_before", "kill_after
                 yield run_history(calm, Replay((*switches, (label, call, kind, length))))
 
 
-SweepJob = tuple[int, tuple[str, ...]]
-"""A seed, and the kinds of fault."""
+SweepJob = tuple[int, tuple[str, ...], bool]
+"""A seed, the kinds of fault, and whether the world is to be small."""
 
 
 def sweep_whole(job: SweepJob) -> tuple[int, Outcome | None]:
     """How many runs a seed's schedule took, and the one that failed."""
-    seed, kinds = job
+    seed, kinds, is_small = job
     runs = 0
-    for outcome in sweep(drawn(seed), kinds):
+    for outcome in sweep(small(seed) if is_small else drawn(seed), kinds):
         runs += 1
         if outcome.failure is not None:
             return runs, outcome

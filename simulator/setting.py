@@ -155,6 +155,13 @@ def plain(seed: int) -> Setting:
     )
 
 
+def small(seed: int) -> Setting:
+    """The same with few actors, each of another kind: short enough to be killed at each of its calls in turn."""
+    rng = Random(seed)
+    others = rng.sample(("writer", "compactor", "rescuer", "reader", "traveller"), 3)
+    return replace(plain(seed), actors=tuple((kind, 1) for kind in ("writer", "writer", *others)))
+
+
 def with_services(setting: Setting, rng: Random) -> Setting:
     """The same with table services at work."""
     actors: list[tuple[str, int]] = []
