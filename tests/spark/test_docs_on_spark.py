@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import DOCS, needs, pages, run
+from tests.documents import README, ROOT, needs, pages, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
-    "page", [p for p in pages() if "spark" in needs(p)], ids=lambda page: str(page.relative_to(DOCS))
+    "page", [p for p in (README, *pages()) if "spark" in needs(p)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_a_page_with_spark_runs(page: Path, spark, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading on Spark: slices without logs through Spark's own Parquet scan, the others in Python tasks.
+"""Reading on Spark: slices without logs through Spark's own Parquet scan, if it can open them, the others in Python tasks.
 
 Both halves are lazy and become one data frame, so that joins, views and caching work as with any other. Only if no column
 is wanted but the number of rows, the driver counts slices with logs at once, unless they are large.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spa
     spark = spark or session()
     if plan.keys is not None and plan.columns:
         return _lookup(spark, plan, tasks)
-    native = native_files(storage, plan, tasks)
+    native = native_files(storage, plan, tasks) if can_scan(spark, storage) else {}
     merged = [task for task in tasks if task.base_name not in native or task.log_names]
     parts = []
     if native:
@@ -81,6 +81,27 @@ def read_spark_changes(
 
     sizes = [sum(s.size for s in (*task.before, *task.after)) for task in tasks]
     return _map(spark or session(), tasks, sizes, changes_schema(plan), read)
+
+
+def can_scan(spark: SparkSession, storage: Storage) -> bool:
+    """Whether Spark has what it takes to open the table's files itself; a plain PySpark has no jar for object stores.
+
+    Where nobody can tell, as over Spark Connect, our own tasks read object stores: that works with and without the jar.
+    """
+    scheme = (storage.native_path("any") or "").partition("://")[0]
+    if scheme in {"", "file"}:
+        return scheme == "file"
+    context: Any = getattr(spark, "_sc", None)
+    if context is None:
+        return False
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - a mere client of Spark Connect has no py4j
+
+    settings = cast("Any", spark)._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - pyspark has no other way
+    try:
+        context._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, settings)  # noqa: SLF001 - as above
+    except Py4JJavaError:
+        return False
+    return True
 
 
 def native_files(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask]) -> dict[str, str]:

@@ -30,7 +30,8 @@ def session(
 
     An active session is returned as it is; the arguments are then without effect. In a program started by spark-submit
     or with SPARK_REMOTE set, the new session is the one described there, with `config` on top. Otherwise Java is looked
-    up (`lakebraid.spark.java`), and `config` wins over the defaults set here.
+    up (`lakebraid.spark.java`), and `config` wins over the defaults set here. `{"spark.remote": "local"}` gives a Spark
+    Connect session with a server on this machine.
 
     Starting a local session sets JAVA_HOME and PYSPARK_PYTHON of this process and leaves them set, so that a session
     that plain pyspark creates later, here or in a child process, runs on the same Java and Python. Nothing else in
@@ -41,6 +42,8 @@ def session(
         return existing
     _check_pyspark()
     settings = {"spark.app.name": app_name} | ({} if master is None else {"spark.master": master}) | dict(config or {})
+    if _is_local_server(settings):
+        return _start_server(settings)
     return _build(settings) if _is_described_elsewhere(settings) else _start(settings)
 
 
@@ -85,6 +88,26 @@ def _is_described_elsewhere(settings: Mapping[str, str]) -> bool:
     """Whether a Java process or a server is there already, or will be reached by an address."""
     variables = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     return "spark.remote" in settings or any(name in os.environ for name in variables)
+
+
+def _is_local_server(settings: Mapping[str, str]) -> bool:
+    """Whether pyspark will start a Spark Connect server in a process of its own, here."""
+    return settings.get("spark.remote", os.environ.get("SPARK_REMOTE", "")).startswith("local")
+
+
+def _start_server(settings: Mapping[str, str]) -> SparkSession:
+    """The server inherits the environment, and runs our functions with this Python, which has lakebraid."""
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        return _build(settings)
+    except ImportError as error:
+        raise EnvironmentProblem(
+            f"Spark Connect needs packages that are not installed ({error}). Nothing was started. Run "
+            "`pip install 'pyspark[connect]'`, or leave `spark.remote` out.",
+            package="pyspark[connect]",
+        ) from error
 
 
 def _start(settings: Mapping[str, str]) -> SparkSession:

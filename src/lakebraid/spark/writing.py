@@ -36,7 +36,7 @@ from lakebraid.model.config import META_COLUMNS, MergeMode
 from lakebraid.model.incoming import prepare
 from lakebraid.spark.frame_size import bytes_at_most, bytes_guess, partitions_guess
 from lakebraid.spark.plain_scan import read_plain_scan
-from lakebraid.spark.workers import use_this_python
+from lakebraid.spark.workers import told_if_not_installed, use_this_python
 from lakebraid.spark.write_tasks import PIECES, REPORT, Report, TaskRules, reports, splitter, writer
 from lakebraid.storage import Storage
 from lakebraid.tasks.placing import in_partition
@@ -76,7 +76,8 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
     add, remove = (spark.addTag, spark.removeTag) if context is None else (context.addJobTag, context.removeJobTag)
     add(tag)
     try:
-        yield
+        with told_if_not_installed():
+            yield
     finally:
         remove(tag)
 
