@@ -10,6 +10,7 @@ longer than archiving them.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -69,7 +70,7 @@ def make(path: Path, instants: int) -> lb.Table:
     for number in range(instants):
         start, done = FIRST + 2 * number, FIRST + 2 * number + 1
         for state in ("requested", "inflight"):
-            (timeline / f"{start}.deltacommit.{state}").touch()
+            os.mknod(timeline / f"{start}.deltacommit.{state}")
         # The start stands in the names of the files that a commit lists.
         (timeline / f"{start}_{done}.deltacommit").write_bytes(content.replace(written.instant.encode(), b"%d" % start))
     return table

@@ -64,8 +64,8 @@ def _tree(parents: dict[int, int]) -> list[int]:
 
 def machine() -> dict[str, str]:
     """What a figure should never be shown without."""
-    models = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
-    memory = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    models = [line.split(":")[1].strip() for line in lines("/proc/cpuinfo") if line.startswith("model name")]
+    memory = next((int(line.split()[1]) for line in lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
     return {
         "cpu": models[0] if models else platform.processor(),
         "cores": str(os.cpu_count()),
@@ -77,5 +77,5 @@ def machine() -> dict[str, str]:
     }
 
 
-def _lines(path: str) -> list[str]:
+def lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
