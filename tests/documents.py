@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 _BLOCK = re.compile(
     r"(?:<!-- (?P<needs>\w+) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -48,6 +51,20 @@ def blocks(page: Path) -> list[Block]:
         Block(page, text.count("\n", 0, m.start("code")), m["language"], m["code"], m["needs"])
         for m in _BLOCK.finditer(text)
     ]
+
+
+def read_code_cells(notebook: Path) -> list[str]:
+    """The Python of a notebook, cell by cell."""
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def run_cell(code: str, names: dict[str, Any], place: str) -> Any:
+    """Runs a cell, and gives the value of its last line, which a notebook would show."""
+    body = ast.parse(code, place).body
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+    exec(compile(ast.Module(body, []), place, "exec"), names)
+    return eval(compile(ast.Expression(last.value), place, "eval"), names) if last is not None else None
 
 
 def needs(page: Path) -> set[str]:

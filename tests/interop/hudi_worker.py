@@ -8,6 +8,8 @@ It runs in the referee's own interpreter (referee.py makes it) and imports nothi
     {"do": "answers", "path": P}                      all expected answers of a table that is there already
     {"do": "read", "path": P, "mode": M, "options"}   M: snapshot, read_optimized, as_of, incremental, cdc
     {"do": "write", "path": P, "rows": R, "options"}  R: a Parquet file's path, or {"schema": DDL, "json": [rows]}
+    {"do": "begin", "path": P, "rows": R, "options"}  as write, with R as JSON; the write waits in the middle until
+    {"do": "finish", "path": P}                       it is told to go on; answers when it is done
     {"do": "sql", "text": S}                          any SQL, CALL procedures included; answers its rows
     {"do": "log_compact", "path": P, "options", "step": "plan" | "run", "instant"}   answers the instant
     {"do": "stop"}
@@ -103,6 +105,16 @@ def write(spark: SparkSession, command: dict) -> dict:
     return {"completed": answers.completed(command["path"])}
 
 
+def begin(spark: SparkSession, command: dict) -> None:
+    given = command["rows"]
+    hudi = tables.Hudi(spark, "it", command["path"], ddl=given["schema"])
+    OPEN[hudi.path] = hudi.slow([tuple(row.values()) for row in given["json"]], options=command.get("options", {}))
+
+
+def finish(_: SparkSession, command: dict) -> None:
+    OPEN.pop(command["path"]).finish()
+
+
 def rows_of(spark: SparkSession, rows: object) -> DataFrame:
     if isinstance(rows, str):
         return spark.read.parquet(rows)
@@ -124,12 +136,15 @@ def definitions(_: SparkSession, __: dict) -> list:
 
 
 REGISTERED = (tables_keys, tables_merging, tables_services, tables_types, tables_versions)
+OPEN: dict[str, tables.Slow] = {}
 COMMANDS = {
     "definitions": definitions,
     "make": make,
     "answers": all_answers,
     "read": read,
     "write": write,
+    "begin": begin,
+    "finish": finish,
     "sql": sql,
     "log_compact": log_compact,
 }

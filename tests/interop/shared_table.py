@@ -40,6 +40,15 @@ class SharedTable:
         texts = [json.loads(json.dumps(row, default=str)) for row in rows]
         self.referee.ask("write", path=str(self.path), rows={"schema": self.ddl, "json": texts}, options=given)
 
+    def hudi_begins(self, rows: list[dict[str, Any]], **options: str) -> None:
+        """A write of Hudi's that has looked at the table, and waits until `hudi_finishes`; one at a time."""
+        given = {key.replace("__", "."): value for key, value in options.items()}
+        self.referee.ask("begin", path=str(self.path), rows={"schema": self.ddl, "json": rows}, options=given)
+
+    def hudi_finishes(self) -> None:
+        """HudiRefused if its commit is."""
+        self.referee.ask("finish", path=str(self.path))
+
     def sql(self, text: str) -> list[dict[str, Any]]:
         """SQL about the table `it`."""
         found: list[dict[str, Any]] = self.referee.ask("sql", text=text.replace(" it", f" {self.name_in_spark()}"))

@@ -209,9 +209,10 @@ class Hudi:
 class Slow:
     def __init__(self, hudi: Hudi, rows: Sequence[tuple], ddl: str, options: dict) -> None:
         self.gate = Path(f"{hudi.path}.gate{time.monotonic_ns()}")
-        gate = self.gate
+        gate, reached = self.gate, Path(f"{self.gate}.reached")
 
         def wait(value: object) -> object:
+            reached.touch()
             while not gate.exists():
                 time.sleep(0.02)
             return value
@@ -224,6 +225,8 @@ class Slow:
         self.thread = threading.Thread(target=self._write, args=(hudi, held, options), daemon=True)
         self.thread.start()
         wait_for(lambda: set(answers.timeline(hudi.path)) - before or self.trouble, "a slow writer's request")
+        # From here on it has looked at the table: what others commit now is news to it.
+        wait_for(lambda: reached.exists() or self.trouble, "a slow writer's first row")
 
     def _write(self, hudi: Hudi, held: DataFrame, options: dict) -> None:
         try:
@@ -234,7 +237,8 @@ class Slow:
     def finish(self) -> None:
         self.gate.touch()
         self.thread.join()
-        self.gate.unlink()
+        for made in (self.gate, Path(f"{self.gate}.reached")):
+            made.unlink(missing_ok=True)
         if self.trouble:
             raise self.trouble[0]
 

@@ -3,28 +3,49 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakebraid.cli.main import COMMANDS
-from tests.documents import DOCS, blocks, needs, pages, run
+from tests.documents import DOCS, README, ROOT, blocks, needs, pages, read_code_cells, run, run_cell
 
 pytestmark = pytest.mark.unit
 
-RUNNABLE = [page for page in pages() if "nothing" in needs(page)]
+RUNNABLE = [page for page in (README, *pages()) if "nothing" in needs(page)]
+NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_code_of_a_page_runs_and_says_what_the_page_says(page: Path, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(page)
 
 
+@pytest.mark.slow
+def test_the_notebook_runs_from_top_to_bottom_and_shows_pictures(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    shown = [run_cell(code, names, f"cell {at}") for at, code in enumerate(read_code_cells(NOTEBOOK))]
+    pictures = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
+    assert any("<svg" in picture and "late" in picture for picture in pictures), "no timeline with the writers' names"
+    assert len(pictures) >= 3
+
+
+def test_the_notebook_is_small_and_keeps_no_trace_of_where_it_was_run() -> None:
+    text = NOTEBOOK.read_text("utf-8")
+    assert len(text) < 100_000
+    outputs = [out for cell in json.loads(text)["cells"] for out in cell.get("outputs", [])]
+    assert [out for out in outputs if out["output_type"] == "error"] == []
+    assert not re.search(r"/(home|tmp|root|work|Users)/|process \d+", text)
+
+
 def test_every_block_of_python_is_run_by_some_test() -> None:
-    found = {need for page in pages() for need in needs(page)}
+    found = {need for page in (README, *pages()) for need in needs(page)}
     assert found == {"nothing", "spark", "objects"}
     assert len(RUNNABLE) >= 10
 
@@ -40,7 +61,7 @@ def test_the_tests_that_hold_the_guarantees_exist() -> None:
 def test_links_into_the_repository_and_pictures_lead_somewhere() -> None:
     links = [
         (page, target)
-        for page in pages()
+        for page in (README, *pages())
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
         if not target.startswith(("http://", "https://", "#"))
     ]

@@ -112,6 +112,20 @@ def test_without_retries_the_conflict_is_told() -> None:
     assert keys(scene) == ["winner"]
 
 
+def test_a_delete_by_key_is_done_again_as_often_as_it_was_told_to_be() -> None:
+    scene = scene_of(buckets=1)
+    scene.table.upsert([row("a")])
+    done = iter([True])
+
+    def meddle(call: Any) -> None:
+        if call.name == "create" and ".log." in call.target and ".hoodie" not in call.target and next(done, False):
+            scene.table.upsert([row("winner")])
+
+    with pytest.raises(WriteConflict):
+        scene.other(before=meddle).delete([{"id": "a", "ts": 2}], retries=0)
+    assert keys(scene) == ["a", "winner"]
+
+
 @both_ways
 @pytest.mark.parametrize("is_later", [True, False], ids=["planned since", "planned before"])
 def test_a_compaction_that_was_planned_since_is_a_conflict_and_one_before_is_none(

@@ -49,6 +49,7 @@ class BaseFileName:
     extension: str
 
     def format(self) -> str:
+        """The file's name, which parses back to these parts."""
         name = f"{self.file_id}_{self.write_token}_{self.request_time}{self.extension}"
         return _checked(self, name, parse_data_file(name))
 
@@ -69,6 +70,7 @@ class LogFileName:
         return self.request_time, self.version, self.write_token or "", self.suffix
 
     def format(self) -> str:
+        """The file's name, which parses back to these parts."""
         token = "" if self.write_token is None else f"_{self.write_token}"
         name = f".{self.file_id}_{self.request_time}.log.{self.version}{token}{self.suffix}"
         return _checked(self, name, parse_data_file(name))

@@ -122,14 +122,17 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
+        """How bad it is."""
         return KINDS[self.kind].severity
 
     @property
     def affects_rows(self) -> bool:
+        """Whether readers get wrong rows, or none, because of it."""
         return KINDS[self.kind].affects_rows
 
     @property
     def advice(self) -> str:
+        """What to do."""
         return KINDS[self.kind].advice
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,6 +157,7 @@ class Findings:
     """How many there are of each kind, also those that are not shown."""
 
     def of(self, severity: Severity) -> int:
+        """How many findings there are of that severity."""
         return sum(count for kind, count in self.counts.items() if KINDS[kind].severity is severity)
 
 

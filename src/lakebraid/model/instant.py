@@ -44,6 +44,7 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
+        """Whether it is published: readers see it."""
         return self.state is State.COMPLETED
 
     @property

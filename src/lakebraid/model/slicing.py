@@ -26,6 +26,7 @@ class BaseFile:
 
     @property
     def request_time(self) -> str:
+        """The start of the instant that wrote it."""
         return self.parsed.request_time
 
 
@@ -40,6 +41,7 @@ class LogFile:
 
     @property
     def request_time(self) -> str:
+        """The start of the instant that wrote it."""
         return self.parsed.request_time
 
 
@@ -71,6 +73,7 @@ class FileSlice:
 
     @property
     def size(self) -> int:
+        """Bytes of the base file and the log files."""
         return (self.base.size if self.base else 0) + sum(log.size for log in self.logs)
 
 

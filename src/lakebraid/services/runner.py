@@ -32,6 +32,7 @@ class Ran:
 
     @property
     def did_something(self) -> bool:
+        """Whether it found something to do, or failed at it."""
         return bool(self.result) or self.error is not None
 
     def __str__(self) -> str:
@@ -51,6 +52,7 @@ class ServiceRound:
 
     @property
     def errors(self) -> tuple[Ran, ...]:
+        """The services that failed in this round."""
         return tuple(one for one in self.ran if one.error is not None)
 
     def __bool__(self) -> bool:

@@ -130,6 +130,7 @@ class Status:
 
     @property
     def is_well(self) -> bool:
+        """Whether there is nothing to do for anybody."""
         return not self.advice
 
     def to_dict(self) -> dict[str, Any]:

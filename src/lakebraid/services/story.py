@@ -75,6 +75,7 @@ class Story:
 
     @property
     def is_known(self) -> bool:
+        """Whether anything tells of the instant: the timeline, its history or the ledger."""
         return self.end != "unknown"
 
     def to_dict(self) -> dict[str, Any]:
