@@ -86,7 +86,10 @@ def test_the_schemas_are_those_that_hudi_puts_into_its_files(table, tmp_path: Pa
     for path in sorted((unpack(table, tmp_path).path / ".hoodie").rglob("*")):
         if path.is_file() and path.read_bytes().startswith(b"Obj\x01"):
             schema = header_schema(path.read_bytes())
-            assert without_decoration(schema) == without_decoration(avro_schema(schema["name"]))
+            ours = without_decoration(avro_schema(schema["name"]))
+            if schema["name"] == "HoodieRollbackPlan":
+                assert ours["fields"].pop() == ("lakebraidStory", ["null", "string"]), "which Hudi passes over"
+            assert without_decoration(schema) == ours
             seen.add(schema["name"])
     assert seen or table in {"v9_mor_empty", "v6_mor_commit_time", "v6_mor_pending"}  # no commit, or none in Avro
 
