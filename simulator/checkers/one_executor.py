@@ -19,10 +19,12 @@ class OneExecutor:
         self._begun: dict[str, int] = {}
 
     def executing(self, start: str, process: Any, *, is_removable: bool) -> None:
-        now = self.scene.world.now
+        now, timeout_ms = self.scene.world.now, self.scene.setting.timeout_ms
+        # A sleeper that begins after it was overtaken missed beats itself: it can publish nothing any more.
+        is_awake = self._silence_ms(start, process, now) < timeout_ms
         for other, since in self._at_work.get(start, ()):
             gap = self._silence_ms(start, other, since)
-            if not other.is_dead and gap < self.scene.setting.timeout_ms and other is not process:
+            if not other.is_dead and is_awake and gap < timeout_ms and other is not process:
                 raise Violation(
                     "7 one executor",
                     f"{process.name} executes {describe(start)}, as {other.name} does, whose longest silence was {gap:.0f} ms",
