@@ -92,3 +92,10 @@ def test_the_audit_notices_half_a_commit_in_a_read(table, tmp_path):
     read = {"what": "read", "time": time, "rows": [[1, instant]]}
     (tmp_path / "reader-0.jsonl").write_text(json.dumps(read) + "\n")
     assert any("saw other rows" in problem for problem in audit(table, tmp_path, 1.0).problems)
+
+
+@pytest.mark.parametrize(("said", "problems"), [("WARNING: Using incubator modules", 0), ("Traceback (most …", 1)])
+def test_what_java_says_about_its_start_is_no_problem_of_a_writer_on_spark(table, tmp_path, said, problems):
+    write(table, tmp_path, [(1, 1, 1)])
+    (tmp_path / "writer-spark-2.err").write_text(said)
+    assert len(audit(table, tmp_path, 1.0).problems) == problems

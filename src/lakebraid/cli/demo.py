@@ -112,9 +112,9 @@ def _hindsight(table: lb.Table) -> None:
     storage = open_storage(table.path)
     found = look_back(storage, load_config(storage)[0], SystemClock())
     click.echo(
-        f"Its optimistic mode refuses a writer that met another one in a file group: {len(found.refused)} of these "
-        f"{found.writes} commits, by its own rule (RFC-71) on this very timeline. Its non-blocking mode lets them through, with a\n"
-        "lock provider, a jar that fits the Spark, and a lock taken for every step. Here none waited, and there was no lock."
+        f"Its optimistic mode refuses a writer that met another one in a file group: {len(found.refused)} of these {found.writes} "
+        "commits,\nby its own rule (RFC-71) on this very timeline. Its non-blocking mode lets them through, with a lock provider, a "
+        "jar\nthat fits the Spark, and a lock taken for every step. Here none waited, and there was no lock."
     )
 
 
