@@ -13,9 +13,10 @@ from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_c
 from lakebraid.model.slicing import FileSlice
 from lakebraid.services.choosing import CARRIES, NEWEST_OPEN
 from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget
 from lakebraid.txn.plans import claim, decide_plan, publish_plan
+from lakebraid.txn.rounds import Round
 from simulator.tables import SCHEMA
 from simulator.tasks import Merging, Written, read_origins, run_merge
 from simulator.violation import Violation

@@ -14,7 +14,8 @@ from lakebraid import limits
 from lakebraid.clock import SystemClock
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.entries import LEDGER
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.rounds import Already, Decision, Round
 from tests.scene import TickingClock, WatchedStorage, make_table, row
 
 pytestmark = pytest.mark.unit

@@ -18,9 +18,10 @@ from lakebraid.storage import MemoryStorage, Storage
 from lakebraid.txn import operations
 from lakebraid.txn.foreign import adopt_rollback
 from lakebraid.txn.heartbeat import beat
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.rescue import rescue
 from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
+from lakebraid.txn.rounds import Round
 from tests.hudi_model import (
     CONFIG,
     LONG_AGO_MS,

@@ -26,8 +26,9 @@ from lakebraid.txn.entries import (
     parse_staged_name,
     staged_name,
 )
-from lakebraid.txn.ledger import Already, DecisionUnknown, Ledger
+from lakebraid.txn.ledger import DecisionUnknown, Ledger
 from lakebraid.txn.rollback import finish_rollback, roll_back
+from lakebraid.txn.rounds import Already
 
 pytestmark = pytest.mark.unit
 

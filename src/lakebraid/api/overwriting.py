@@ -23,9 +23,10 @@ from lakebraid.tasks.base_file import format_base_file
 from lakebraid.tasks.placing import place_file, place_partition
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.replaced_maps import ReplacedMap
 from lakebraid.txn.replacing import Overwrite, Placement
+from lakebraid.txn.rounds import Round
 
 OVERWRITES: Final = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partition"})
 PartitionLike = str | Mapping[str, Any] | Sequence[Any]

@@ -14,7 +14,7 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.evolution import without_meta
 from lakebraid.model.evolving import evolved
 from lakebraid.model.schema_input import fit_schema
-from lakebraid.txn.ledger import Round
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import TableSchema, Writing
 
 SchemaConflicts = Literal["abort", "merge"]

@@ -12,7 +12,7 @@ from lakebraid.model.slicing import GroupId
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.alone import check_alone
 from lakebraid.txn.conflicts import EARLY, Rivals, allows_updates, begun, strategy_of
-from lakebraid.txn.ledger import Round
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.same_keys import SameKeys
 from lakebraid.txn.touched_keys import TouchedKeys
 

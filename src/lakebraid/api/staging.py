@@ -23,8 +23,8 @@ from lakebraid.table.view import load_view
 from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan, write_rows
-from lakebraid.txn.ledger import Round
 from lakebraid.txn.new_keys import Looked
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:

@@ -33,10 +33,11 @@ from lakebraid.txn.batches import BatchRepeated, named_batch
 from lakebraid.txn.conflicts import WRITER
 from lakebraid.txn.ending import publish_or_withdraw
 from lakebraid.txn.heartbeat import Heartbeat, beat, beat_interval_ms
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.lock_owner import process_name
 from lakebraid.txn.markers import forget
 from lakebraid.txn.rollback import roll_back
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 from lakebraid.txn.stats import write_stats
 from lakebraid.txn.stories import given_up, refused

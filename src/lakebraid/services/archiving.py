@@ -19,9 +19,10 @@ from lakebraid.model.timeline import Timeline
 from lakebraid.table.loading import load_commit, load_table
 from lakebraid.txn.archiving import Chosen, archivable, decide_archive, finish_archive, tend_history
 from lakebraid.txn.entries import LedgerState
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.operations import forgotten_before
 from lakebraid.txn.replaced_maps import forget_maps
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 from lakebraid.txn.shared import victims_since
 

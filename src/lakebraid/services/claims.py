@@ -24,9 +24,10 @@ from lakebraid.txn.heartbeat import (
     silence_ms_max,
     storage_now_ms,
 )
-from lakebraid.txn.ledger import Already, Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.plans import ClaimLost, check_claimable, claim, release
 from lakebraid.txn.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.rounds import Already, Round
 from lakebraid.txn.shared import rolled_back_since
 
 

@@ -30,9 +30,10 @@ from lakebraid.txn.cleaning import Removal, decide_clean, finish_clean
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.heartbeat import storage_now_ms
 from lakebraid.txn.leases import NEVER, expired_leases
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import COMPLETED_AS
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.savepoints import savepoints_on
 from lakebraid.txn.session import Writing
 from lakebraid.txn.shared import load_rollback_plan

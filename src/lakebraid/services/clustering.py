@@ -34,11 +34,12 @@ from lakebraid.table.loading import load_properties, load_timeline
 from lakebraid.tasks.cluster import run_clustering_task
 from lakebraid.txn import operations
 from lakebraid.txn.conflicts import UPDATES, Rivals, allows_updates, begun, groups_text, writer_of
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget
 from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import ClaimLost, decide_plan, publish_plan
 from lakebraid.txn.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:

@@ -23,10 +23,11 @@ from lakebraid.services.strategies import Scope, parse_sort_columns, sorted_by
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.hazards import Hazard, find_hazards
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget
 from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import ClaimLost, decide_plan, publish_plan
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:

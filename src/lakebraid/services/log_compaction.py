@@ -35,10 +35,11 @@ from lakebraid.tasks.compact import CompactTask
 from lakebraid.tasks.files import read_log
 from lakebraid.tasks.log_compact import run_log_compaction_task
 from lakebraid.tasks.placing import in_partition
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget
 from lakebraid.txn.planned import planned_parts
 from lakebraid.txn.plans import ClaimLost, decide_plan, publish_plan
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:

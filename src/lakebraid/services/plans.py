@@ -30,10 +30,11 @@ from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.cleaning import finish_clean, load_clean_plan
 from lakebraid.txn.entries import PendingPlan
 from lakebraid.txn.heartbeat import is_expired, silence_ms_max, storage_now_ms
-from lakebraid.txn.ledger import Already, Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.plans import ClaimLost
 from lakebraid.txn.rescue import Rescue
 from lakebraid.txn.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.rounds import Already, Round
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from lakebraid.format.rollbacks import parse_restore_metadata
 from lakebraid.limits import TIMELINE_FILE_BYTES_MAX
 from lakebraid.model.instant import Instant
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn.ledger import Already, Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.restoring import Undo, decide_restore, plan_restore
+from lakebraid.txn.rounds import Already, Round
 from lakebraid.txn.savepoints import (
     Savepoint,
     decide_savepoint,

@@ -27,10 +27,11 @@ from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.file_lock import LOCK as FILE_LOCK
 from lakebraid.txn.heartbeat import heartbeat_name, silence_ms_max
 from lakebraid.txn.lease_lock import LOCK as LEASE_LOCK
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.lock_owner import parse_owner
 from lakebraid.txn.planned import load_planned, planned_parts
 from lakebraid.txn.plans import COMPLETED_AS
+from lakebraid.txn.rounds import Round
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from lakebraid.errors import WriteConflict
 from lakebraid.txn.heartbeat import is_expired, silence_ms_max, storage_now_ms
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.rollback import roll_back
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.shared import pending_writes
 
 ALONE = "one writer at a time"

@@ -21,7 +21,8 @@ from lakebraid.model.instant import Instant, action_family
 from lakebraid.model.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo
 from lakebraid.txn.history_files import add_to_history, merge_layers, point_at_newest, tidy_history
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.rounds import Already, Decision, Round
 
 T = TypeVar("T")
 

@@ -20,7 +20,8 @@ from lakebraid.format.damage import damaged
 from lakebraid.model.instant import Instant
 from lakebraid.table.loading import load_commit
 from lakebraid.txn.entries import Batch, PublishedBatch, without
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.rounds import Already, Decision, Round
 
 BATCH: Final = "lakebraid.batch"
 """In a commit's extra metadata: the batch that it brings."""

@@ -24,7 +24,8 @@ from lakebraid.format.services import (
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.entries import LedgerState, without
 from lakebraid.txn.leases import forget_beats
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.rounds import Already, Decision, Round
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import load_markers
 from lakebraid.txn.planned import load_planned
+from lakebraid.txn.rounds import Round
 
 STRATEGY = "hoodie.write.lock.conflict.resolution.strategy"
 UPDATES = "hoodie.clustering.updates.strategy"

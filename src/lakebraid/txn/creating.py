@@ -19,8 +19,9 @@ from lakebraid.tasks.base_file import format_base_file
 from lakebraid.tasks.placing import place_file, place_partition
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.entries import LedgerState
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget
+from lakebraid.txn.rounds import Already, Decision, Round
 from lakebraid.txn.session import FIXED_IDS
 from lakebraid.txn.stats import write_stats
 

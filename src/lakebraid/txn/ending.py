@@ -10,8 +10,9 @@ from lakebraid.errors import CommitUnknown, LakebraidError, RolledBack, StorageE
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.txn import operations
 from lakebraid.txn.batches import BatchRepeated
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
+from lakebraid.txn.rounds import Round
 from lakebraid.txn.stories import refused
 
 

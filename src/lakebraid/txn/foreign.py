@@ -15,8 +15,9 @@ from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.entries import OpenWrite, Undoing
 from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import load_markers, marked_file, own_markers
+from lakebraid.txn.rounds import Already, Decision, Round
 from lakebraid.txn.shared import load_rollback_plan, pending_writes
 
 _WRITES = frozenset({"commit", "deltacommit", "replacecommit"})

@@ -20,7 +20,8 @@ from lakebraid.errors import InvalidArgument, LakebraidError, ObjectNotFound, St
 from lakebraid.storage.protocol import Storage
 from lakebraid.txn.entries import FOLDER, Lease, LedgerState, without
 from lakebraid.txn.heartbeat import storage_now_ms
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.rounds import Already, Decision, Round
 from lakebraid.txn.savepoints import check_kept
 
 LEASES: Final = f"{FOLDER}/leases"

@@ -24,7 +24,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.files import read_log
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.ledger import Round
+from lakebraid.txn.rounds import Round
 
 _RECORD_KEY = "_hoodie_record_key"
 SERVICES = frozenset({"compaction", "logcompaction"})

@@ -18,7 +18,8 @@ from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
 from lakebraid.txn.batches import check_new, with_batch, with_published
 from lakebraid.txn.entries import Batch, LedgerState, OpenWrite, without
-from lakebraid.txn.ledger import Already, Decision, DecisionUnknown, Ledger, Round
+from lakebraid.txn.ledger import DecisionUnknown, Ledger
+from lakebraid.txn.rounds import Already, Decision, Round
 from lakebraid.txn.unpublishing import check_no_restore, decide_after_restores
 
 

@@ -23,7 +23,8 @@ from lakebraid.model.replacing import Replaced
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import pause
 from lakebraid.txn.entries import FOLDER, LedgerState
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.rounds import Round
 
 MAPS: Final = f"{FOLDER}/replaced"
 _VERSION: Final = 1

@@ -22,10 +22,10 @@ from lakebraid.model.slicing import GroupId
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.conflicts import UPDATES, with_archived, writer_of
-from lakebraid.txn.ledger import Round
 from lakebraid.txn.planned import load_planned
 from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.replaced_maps import NO_MAP, ReplacedMap, load_map, write_map
+from lakebraid.txn.rounds import Round
 
 REARRANGING = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 """Operations after which the table has the same rows as before."""

@@ -19,9 +19,10 @@ from lakebraid.table.loading import load_commit
 from lakebraid.table.schema import KEEPS_SCHEMA
 from lakebraid.txn.batches import batches_without
 from lakebraid.txn.entries import LedgerState, Restoring
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.operations import forgotten_before, remember_gone
 from lakebraid.txn.replaced_maps import map_without
+from lakebraid.txn.rounds import Already, Decision, Round
 from lakebraid.txn.savepoints import check_kept, savepoints_on
 from lakebraid.txn.shared import foreign_victims
 from lakebraid.txn.unpublishing import finish_restore

@@ -23,10 +23,11 @@ from lakebraid.format.rollbacks import (
 from lakebraid.txn.entries import PendingPlan, Undoing, without
 from lakebraid.txn.foreign import dead_write, undo_files
 from lakebraid.txn.heartbeat import beat
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget, load_markers, marked_file
 from lakebraid.txn.operations import remember_gone
 from lakebraid.txn.replaced_maps import remove_maps
+from lakebraid.txn.rounds import Already, Decision, Round
 
 
 def roll_back(

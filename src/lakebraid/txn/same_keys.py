@@ -24,7 +24,7 @@ from lakebraid.tasks.files import open_base
 from lakebraid.tasks.key_lookup import file_keys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.conflicts import writer_of
-from lakebraid.txn.ledger import Round
+from lakebraid.txn.rounds import Round
 
 _KEY, _TIME = "_hoodie_record_key", "_hoodie_commit_time"
 

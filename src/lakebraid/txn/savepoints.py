@@ -24,7 +24,8 @@ from lakebraid.model.timeline import Timeline
 from lakebraid.table.view import View, load_view
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.entries import LedgerState
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.rounds import Already, Decision, Round
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ from lakebraid.table.loading import load_config
 from lakebraid.table.view import load_view
 from lakebraid.txn.entries import Entry
 from lakebraid.txn.hudi_lock import hudi_lock
-from lakebraid.txn.ledger import Ledger, Round
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.replaced_maps import NO_MAP, load_newest_map
 from lakebraid.txn.replacing import Placement, listed_ids
+from lakebraid.txn.rounds import Round
 
 FIXED_IDS = "hoodie.lakebraid.fixed.file.ids"
 """In the properties of tables whose buckets never had other file ids than the fixed ones."""

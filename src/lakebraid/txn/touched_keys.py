@@ -19,8 +19,8 @@ from lakebraid.model.instant import Instant
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.files import read_log
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.ledger import Round
 from lakebraid.txn.new_keys import SERVICES, block_rows, by_group, meets, share
+from lakebraid.txn.rounds import Round
 
 
 @dataclass(slots=True)

@@ -27,9 +27,10 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.restores import load_restore_plan
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.entries import without
-from lakebraid.txn.ledger import Already, Decision, Ledger, Round, Rule
+from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget
 from lakebraid.txn.replaced_maps import remove_maps
+from lakebraid.txn.rounds import Already, Decision, Round, Rule
 
 _UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)
 Removed = dict[str, dict[str, tuple[str, ...]]]
