@@ -15,6 +15,7 @@ from lakebraid.errors import StorageError
 from lakebraid.format.commit import CommitMetadata, format_commit
 from lakebraid.format.history import ArchivedInstant, write_history
 from lakebraid.format.names import State, TimelineFileName, history_file_name
+from lakebraid.format.properties import format_properties
 from lakebraid.format.rollbacks import (
     InstantInfo,
     RollbackMetadata,
@@ -145,6 +146,23 @@ class Mortal(MemoryStorage):
         names = list(names)
         self._live("delete", names)
         super().delete(names)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def storage(clock: Clock) -> MemoryStorage:
+    made = MemoryStorage(clock=clock)
+    made.create(".hoodie/hoodie.properties", format_properties(PROPERTIES))
+    return made
+
+
+@pytest.fixture
+def hudi(storage: MemoryStorage, clock: Clock) -> Hudi:
+    return Hudi(storage, clock)
 
 
 def shared(storage: Storage, **changes: object) -> Ledger:

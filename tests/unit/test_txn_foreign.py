@@ -8,13 +8,12 @@ import pytest
 from lakebraid import limits
 from lakebraid.format.names import State
 from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_compaction_plan
-from lakebraid.format.properties import format_properties
 from lakebraid.format.rollbacks import (
     InstantInfo,
     parse_rollback_metadata,
 )
 from lakebraid.services.archiving import Keep, choose
-from lakebraid.storage import MemoryStorage, Storage
+from lakebraid.storage import Storage
 from lakebraid.txn import operations
 from lakebraid.txn.foreign import adopt_rollback
 from lakebraid.txn.heartbeat import beat
@@ -22,36 +21,21 @@ from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.rescue import rescue
 from lakebraid.txn.rollback import finish_rollback, roll_back, take_back
 from lakebraid.txn.rounds import Round
+from tests import hudi_model
 from tests.hudi_model import (
     CONFIG,
     LONG_AGO_MS,
-    PROPERTIES,
     TIMELINE,
     Hudi,
     completions,
     names,
     shared,
 )
-from tests.unit.test_txn_ledger import Clock
 
 pytestmark = pytest.mark.unit
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def storage(clock: Clock) -> MemoryStorage:
-    made = MemoryStorage(clock=clock)
-    made.create(".hoodie/hoodie.properties", format_properties(PROPERTIES))
-    return made
-
-
-@pytest.fixture
-def hudi(storage: MemoryStorage, clock: Clock) -> Hudi:
-    return Hudi(storage, clock)
+clock, storage, hudi = hudi_model.clock, hudi_model.storage, hudi_model.hudi  # fixtures
 
 
 LOGS = ("p=1/.a-0_{}.log.1_0-1-2", ".b-0_{}.log.1_1-1-3")

@@ -27,6 +27,7 @@ from lakebraid.txn.file_lock import LOCK, FileLock
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.plans import ClaimLost
 from lakebraid.txn.rollback import roll_back
+from tests import hudi_model
 from tests.hudi_model import (
     CONFIG,
     PROPERTIES,
@@ -42,21 +43,7 @@ from tests.unit.test_txn_ledger import Clock, publish
 pytestmark = pytest.mark.unit
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def storage(clock: Clock) -> MemoryStorage:
-    made = MemoryStorage(clock=clock)
-    made.create(".hoodie/hoodie.properties", format_properties(PROPERTIES))
-    return made
-
-
-@pytest.fixture
-def hudi(storage: MemoryStorage, clock: Clock) -> Hudi:
-    return Hudi(storage, clock)
+clock, storage, hudi = hudi_model.clock, hudi_model.storage, hudi_model.hudi  # fixtures
 
 
 # Times

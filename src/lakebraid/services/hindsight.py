@@ -31,16 +31,16 @@ def look_back(storage: Storage, config: TableConfig, clock: Clock) -> Hindsight:
     timeline = load_timeline(storage, config)
     writes = [w for w in timeline.writes if kind_of(w) is Kind.INGESTION]
     touched = {w.request_time: _groups(storage, config, clock, w) for w in writes}
-    published: list[str] = []
-    refused: list[str] = []
+    published: list[Instant] = []
+    refused: list[Instant] = []
     for write in sorted(writes, key=lambda w: w.completion_time or ""):
-        before = Timeline(tuple(sorted(w for w in writes if w.request_time in published)))
+        before = Timeline(tuple(sorted(published)))
         begun = Begun(write.request_time, frozenset())
         found = candidates(before, begun, Kind.INGESTION, Strategy.BY_COMPLETION, updates_allowed=True)
         own = touched[write.request_time]
         clash = find_clash(found, own, lambda other: touched[other.request_time], by_bucket=config.buckets is not None)
-        (published if clash is None else refused).append(write.request_time)
-    return Hindsight(len(writes), tuple(refused))
+        (published if clash is None else refused).append(write)
+    return Hindsight(len(writes), tuple(write.request_time for write in refused))
 
 
 def _groups(storage: Storage, config: TableConfig, clock: Clock, write: Instant) -> frozenset[GroupId]:
