@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
 from lakebraid.api.planning import Source
-from lakebraid.errors import InvalidArgument
 from lakebraid.format.plans import ClusteringPlan
 from lakebraid.services import clustering
 from lakebraid.services.clustered import Clustered
-from lakebraid.services.clustering_choice import ClusteringScope, clustering_scope, sort_columns_of
+from lakebraid.services.clustering_choice import clustering_scope, sort_columns_of
 from lakebraid.services.plans import Plan
 from lakebraid.txn.session import Writing
 
@@ -46,9 +44,17 @@ class Clustering:
         (see `cluster`). A `removable` plan is executed once at most and rolled back if that fails or nobody comes; others
         stay until they are executed, give way, or are taken back: `rollback(plan=…)`.
         """
-        wish = _Wish(sort_by, small_file_limit, target_size, max_bytes_per_group, max_groups, partitions)
         ledger, properties = clustering.open_clustering(self._writing)
-        scope, is_removable = wish.scope(properties), _is_removable(properties, removable)
+        scope = clustering_scope(
+            properties,
+            sort_by=sort_by,
+            small_file_limit=small_file_limit,
+            target_size=target_size,
+            max_bytes_per_group=max_bytes_per_group,
+            max_groups=max_groups,
+            partitions=partitions,
+        )
+        is_removable = _is_removable(properties, removable)
         if dry_run:
             draft = clustering.draft_clustering(ledger, scope)
             return None if draft is None else Plan("clustering", None, is_removable, _text(draft))
@@ -110,9 +116,16 @@ class Clustering:
         WriteConflict; with `hoodie.clustering.updates.strategy` = SparkAllowUpdateStrategy the clustering gives way to
         them instead (ClusteringYielded, a WriteConflict as well). No write is lost either way.
         """
-        wish = _Wish(sort_by, small_file_limit, target_size, max_bytes_per_group, max_groups, partitions)
         ledger, properties = clustering.open_clustering(self._writing)
-        scope = wish.scope(properties)
+        scope = clustering_scope(
+            properties,
+            sort_by=sort_by,
+            small_file_limit=small_file_limit,
+            target_size=target_size,
+            max_bytes_per_group=max_bytes_per_group,
+            max_groups=max_groups,
+            partitions=partitions,
+        )
         if dry_run:
             draft = clustering.draft_clustering(ledger, scope)
             return None if draft is None else Plan("clustering", None, what=_text(draft))
@@ -122,34 +135,6 @@ class Clustering:
             options=dict(self._source.options),
             spark=spark,
             is_removable=_is_removable(properties, removable),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What the caller says about what to cluster."""
-
-    sort_by: Sequence[str] | None
-    small_file_limit: int | None
-    target_size: int | None
-    max_bytes_per_group: int | None
-    max_groups: int | None
-    partitions: Sequence[str] | None
-
-    def scope(self, properties: Mapping[str, str]) -> ClusteringScope:
-        for word, names in (("sort_by", self.sort_by), ("partitions", self.partitions)):
-            if isinstance(names, str):
-                raise InvalidArgument(
-                    f"cluster({word}={names[:100]!r}): a list of names is wanted. Nothing was changed."
-                )
-        return clustering_scope(
-            properties,
-            sort_by=self.sort_by,
-            small_file_limit=self.small_file_limit,
-            target_size=self.target_size,
-            max_bytes_per_group=self.max_bytes_per_group,
-            max_groups=self.max_groups,
-            partitions=self.partitions,
         )
 
 

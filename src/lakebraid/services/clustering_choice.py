@@ -61,6 +61,9 @@ def clustering_scope(
     partitions: Sequence[str] | None = None,
 ) -> ClusteringScope:
     """The scope that these arguments mean; what is not given is as the table's properties have it, in Hudi's names."""
+    for word, names in (("sort_by", sort_by), ("partitions", partitions)):
+        if isinstance(names, str):
+            raise InvalidArgument(f"cluster({word}={names[:100]!r}): a list of names is wanted. Nothing was changed.")
     stated = [name.strip() for name in properties.get(SORT_COLUMNS, "").split(",") if name.strip()]
     return ClusteringScope(
         sort_by=tuple(stated if sort_by is None else sort_by),
