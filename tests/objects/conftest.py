@@ -35,16 +35,29 @@ def no_real_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
-    """A moto server with one empty bucket."""
-    from moto.server import ThreadedMotoServer
+    """A moto server with one empty bucket.
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
+    S3 decides a conditional request at once; moto looks and then writes, so that two of its threads can both find
+    nothing there. It gets one request at a time.
+    """
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    moto = DomainDispatcherApplication(create_backend_app)
+    turn = threading.Lock()
+
+    def one_at_a_time(environ: Any, start_response: Any) -> Any:
+        with turn:
+            return moto(environ, start_response)
+
+    server = make_server("127.0.0.1", 0, one_at_a_time, threaded=True)
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
+    url = f"http://127.0.0.1:{server.server_port}"
     client(url).create_bucket(Bucket=BUCKET)
     yield url
-    server.stop()
+    server.shutdown()
+    serving.join()
 
 
 def client(endpoint: str) -> Any:
