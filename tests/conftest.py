@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The count of all hostile input that was tried, at the end of the run, whether it ran in one process or several."""
+"""One run in several processes: which tests stay together, and the count of all hostile input at the end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,26 @@ from typing import Any
 import pytest
 
 from tests.tally import TALLY
+
+_FIRST = ("interop", "spark", "simulator", "objects", "browser", "hostile")
+"""Folders whose tests take long, so that the short ones fill up the end."""
+_ONE_JVM = {"interop", "spark"}
+"""Folders whose tests share a JVM: another one costs half a minute, and is slow until it has warmed up."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup`: groups of tests for one process each, the longest first."""
+    if config.getoption("dist", "no") != "loadgroup":
+        return
+
+    def folder(item: pytest.Item) -> str:
+        return item.path.parent.name
+
+    for item in items:
+        group = folder(item) if folder(item) in _ONE_JVM else f"{folder(item)}/{item.path.stem}"
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: _FIRST.index(folder(item)) if folder(item) in _FIRST else len(_FIRST))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
