@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Service runners and writers on one local table: does it stay small and fast, and whole, while runners are killed?
 
-    uv run python -m benchmarks.sidecars --sidecars 3 --writers 4 --seconds 60 --kill 0.3
+    uv run python -m benchmarks.sidecars                   # six sidecars, four writers, five minutes
+    uv run python -m benchmarks.sidecars --sidecars 3 --seconds 40
 
-Writers upsert and delete the same keys without pause. All sidecars but the first are killed and started again, at random.
+Writers upsert and delete the same keys without pause. Some of the sidecars are killed and started again, at random.
 At the end nothing is stuck, every acknowledged row is there, and files and read times did not grow without bound.
+The output is a table for docs/concepts/services.md.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import contextlib
 import os
 import random
+import resource
 import shutil
 import signal
 import statistics
@@ -21,16 +24,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import lakebraid as lb
+from benchmarks.meter import machine
 from lakebraid.cli.torture_audit import Verdict, audit
 
 SCHEMA = "id bigint, ts bigint, writer int, number bigint, note string"
 PROPERTIES = {
-    "hoodie.client.heartbeat.interval_in_ms": "1000",
+    # A writer that a busy machine leaves waiting for longer than twice this is taken for dead.
+    "hoodie.client.heartbeat.interval_in_ms": "2000",
     "hoodie.compact.inline.max.delta.commits": "5",
     "hoodie.clean.commits.retained": "5",
     "hoodie.keep.min.commits": "20",
@@ -61,24 +66,28 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
     did: Counter[str] = field(default_factory=Counter)
     """How often the sidecars did what."""
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
+    """By writers, and by sidecars with those that were killed."""
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--sidecars", type=int, default=3)
+    arguments.add_argument("--sidecars", type=int, default=6)
+    arguments.add_argument("--victims", type=int, default=2, help="how many of the sidecars are killed again and again")
     arguments.add_argument("--writers", type=int, default=4)
-    arguments.add_argument("--seconds", type=float, default=60)
-    arguments.add_argument("--kill", type=float, default=0.3, help="kills per sidecar and second")
-    arguments.add_argument("--every", default="500ms", help="how often a sidecar looks")
+    arguments.add_argument("--seconds", type=float, default=300)
+    arguments.add_argument("--kill", type=float, default=0.3, help="kills per victim and second")
+    arguments.add_argument("--every", default="1s", help="how often a sidecar looks")
     arguments.add_argument("--keep", action="store_true", help="keep the table and the notes")
-    given = arguments.parse_args()
+    given = vars(arguments.parse_args())
+    is_kept = given.pop("keep")
     folder = Path(tempfile.mkdtemp(prefix="lakebraid-sidecars-"))
-    outcome = run(
-        folder, given.seconds, sidecars=given.sidecars, writers=given.writers, kill=given.kill, every=given.every
-    )
+    facts = machine()
+    outcome = run(folder, given.pop("seconds"), **given)
     outcome.problems += growth(outcome.samples)
     report(outcome)
-    if given.keep or outcome.problems:
+    print("*" + ", ".join(f"{name} {value}" for name, value in facts.items()) + "*")
+    if is_kept or outcome.problems:
         print(f"table and notes: {folder}")
     else:
         shutil.rmtree(folder)
@@ -86,7 +95,15 @@ def main() -> int:
 
 
 def run(
-    folder: Path, seconds: float, *, sidecars: int, writers: int, kill: float, every: str = "500ms", keys: int = 500
+    folder: Path,
+    seconds: float,
+    *,
+    sidecars: int,
+    writers: int,
+    kill: float,
+    victims: int = 2,
+    every: str = "500ms",
+    keys: int = 500,
 ) -> Outcome:
     """Lets them loose on a new table below the folder, heals it, accounts for every row."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,9 +111,9 @@ def run(
         folder / "table", SCHEMA, record_keys=["id"], ordering_fields=["ts"], buckets=4, properties=PROPERTIES
     )
     outcome = Outcome()
-    crew = Crew(folder, every, keys)
+    crew = Crew(folder, every, keys, outcome.cpu_seconds)
     with crew.at_work(writers, sidecars):
-        storm(table, crew, outcome, seconds, kill)
+        storm(table, crew, outcome, seconds, {*range(sidecars - victims, sidecars)}, kill)
     heal(table, outcome)
     outcome.verdict = audit(table, folder, seconds)
     outcome.problems += outcome.verdict.problems
@@ -112,6 +129,7 @@ class Crew:
     folder: Path
     every: str
     keys: int
+    cpu_seconds: dict[str, float]
     writers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     sidecars: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -124,8 +142,15 @@ class Crew:
         finally:
             for process in (*self.writers, *self.sidecars):
                 process.send_signal(signal.SIGTERM)
-            for process in (*self.writers, *self.sidecars):
-                process.wait()
+            self.end("sidecars", self.sidecars)
+            self.end("writers", self.writers)
+
+    def end(self, role: str, processes: list[subprocess.Popen[bytes]]) -> None:
+        """Waits for their ends, and notes what they cost."""
+        before = children_cpu_seconds()
+        for process in processes:
+            process.wait()
+        self.cpu_seconds[role] = self.cpu_seconds.get(role, 0.0) + children_cpu_seconds() - before
 
     def start_writer(self, number: int) -> subprocess.Popen[bytes]:
         notes = self.folder / f"writer-{number}.jsonl"
@@ -148,7 +173,7 @@ class Crew:
         return sum(path.read_bytes().count(b'"published"') for path in self.folder.glob("writer-*.jsonl"))
 
 
-def storm(table: lb.Table, crew: Crew, outcome: Outcome, seconds: float, kill: float) -> None:
+def storm(table: lb.Table, crew: Crew, outcome: Outcome, seconds: float, victims: Collection[int], kill: float) -> None:
     chance = random.Random(7)
     while not crew.commits():
         if all(writer.poll() is not None for writer in crew.writers):
@@ -158,9 +183,9 @@ def storm(table: lb.Table, crew: Crew, outcome: Outcome, seconds: float, kill: f
     while (elapsed := time.monotonic() - begun) < seconds:
         step, last = time.monotonic() - last, time.monotonic()
         for number, process in enumerate(crew.sidecars):
-            if number and chance.random() < kill * step:
+            if number in victims and chance.random() < kill * step:
                 process.kill()
-                process.wait()
+                crew.end("sidecars", [process])
                 outcome.kills += 1
                 crew.sidecars[number] = crew.start_sidecar(number)
             elif process.poll() is not None:
@@ -213,24 +238,34 @@ def growth(samples: list[Sample]) -> list[str]:
 
 
 def report(outcome: Outcome) -> None:
-    print(f"{'time':>6}  {'commits':>8}  {'data files':>10}  {'timeline':>8}  {'logs':>6}  {'read (CPU)':>10}")
+    """What happened, as it stands in the documentation."""
+    print("| time | commits | data files | timeline files | log files to merge | reading all, CPU |")
+    print("|---|---|---|---|---|---|")
     for s in outcome.samples:
-        print(
-            f"{s.seconds:4.0f} s  {s.commits:8,}  {s.data_files:10,}  {s.timeline_files:8,}  {s.logs:6,}  "
-            f"{s.read_seconds * 1000:7.0f} ms"
-        )
-    print(f"sidecars killed {outcome.kills}, healed in {outcome.healing_seconds:.1f} s")
-    print("done by sidecars: " + ", ".join(f"{name} {count:,}" for name, count in sorted(outcome.did.items())))
-    for name, value in outcome.verdict.lines():
-        if name not in ("compactions", "reads checked"):  # there are no such actors here
-            print(f"{name:<24}{value}")
+        counts = f"{s.commits:,} | {s.data_files:,} | {s.timeline_files:,} | {s.logs:,}"
+        print(f"| {s.seconds:.0f} s | {counts} | {s.read_seconds * 1000:.0f} ms |")
+    print()
+    did = ", ".join(f"{name} {count:,}" for name, count in sorted(outcome.did.items()))
+    cpu = ", ".join(f"{role} {seconds:.0f} s" for role, seconds in sorted(outcome.cpu_seconds.items()))
+    lines = [
+        ("sidecars killed", f"{outcome.kills:,}; healed in {outcome.healing_seconds:.1f} s"),
+        ("done by sidecars", did),
+        ("CPU", cpu),
+        # There are no such actors here.
+        *((name, value) for name, value in outcome.verdict.lines() if name not in ("compactions", "reads checked")),
+    ]
+    for name, value in lines:
+        print(f"- {name}: {value}")
     for problem in outcome.problems[:20]:
-        print(f"PROBLEM {problem}")
-    print(
-        "nothing stuck, every acknowledged row is there"
-        if not outcome.problems
-        else f"{len(outcome.problems)} problems"
-    )
+        print(f"- PROBLEM {problem}")
+    is_well = "nothing stuck, every acknowledged row is there"
+    print(f"\n{f'{len(outcome.problems)} problems' if outcome.problems else is_well}")
+
+
+def children_cpu_seconds() -> float:
+    """CPU of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

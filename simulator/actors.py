@@ -58,7 +58,8 @@ def heal(scene: Scene, process: Process) -> None:
         clear_up_once(scene, process, ledger, f"healing-{number}", swept=True)
         if scene.setting.whole or scene.setting.shared:
             services.heal(scene, process)
-            product.compact(scene, writing)
+            if not scene.setting.cow:
+                product.compact(scene, writing)
         else:
             compact(scene, process, ledger, f"healing-compaction-{number}")
     healing = Writer(scene, process, ledger, "healing-write")

@@ -30,7 +30,7 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "the lock is given back before clocks that go behind have passed the time given", "skew", "lakebraid.txn.ledger",
-        "Ledger._came_true", "self._wait_out_skew(mine.time)", "pass",
+        "Ledger._came_true", "wait_out_skew(self.clock, self.config, mine.time)", "pass",
         ("6", "1", "2"), {**_SHARED, "skew_ms": 35, "call_ms": 1},
     ),
     Mutant(
@@ -60,5 +60,15 @@ BESIDE_HUDI = (
             ("lakebraid.txn.foreign", "find_dead",
              "[s for s in starts if is_expired(ledger.storage, ledger.config, s, now_ms, timeout_ms)]", "[*starts]"),
         ),
+    ),
+    Mutant(
+        "a job of Hudi may complete after a restore was decided that takes it back", "restore", "lakebraid.txn.ledger",
+        "Ledger._make_true", 'if is_true and self.is_shared and entry.kind == "restore":', "if False:",
+        ("9",),
+        {
+            **_SHARED, "rates": Rates(pause=0.03), "timeout_ms": 4000,
+            "actors": (("writer", 3), ("job", 6), ("job", 6), ("job", 6), ("restorer", 6), ("restorer", 6), ("operator", 12)),
+        },
+        first_seed=95,
     ),
 )  # fmt: skip

@@ -82,4 +82,14 @@ OF_CLUSTERING = (
         _WORLD,
         elsewhere=((_CLUSTERING, "_Guard.check", "if clash is not None:", "if False:"),),
     ),
+    Mutant(
+        "a compaction of groups that are clustered",
+        "7",
+        "lakebraid.services.compaction",
+        "_builder",
+        "taken=taken",
+        "taken=frozenset()",
+        ("20",),
+        {**_WORLD, "actors": (*_WORLD["actors"], ("compactor", 4), ("compactor", 4))},
+    ),
 )

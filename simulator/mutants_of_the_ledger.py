@@ -66,8 +66,8 @@ OF_THE_LEDGER = (
         first_seed=1,
     ),
     Mutant(
-        "staged objects belong to no slot", "H4", _LEDGER, "Ledger._staged_object",
-        "name = staged_name(number, self.clock.token())", "name = staged_name(0, self.clock.token())",
+        "staged objects belong to no slot", "H4", "lakebraid.txn.staged", "stage",
+        "name = staged_name(number, clock.token())", "name = staged_name(0, clock.token())",
         ("6", "9", "11", "3", "16", "1"), {**_TRIM, "rates": _PAUSES, "timeout_ms": 500},
     ),
     Mutant(
@@ -83,9 +83,9 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         # The first create of a staged object arrives when the write has been rolled back; a repeated copy then finds it.
-        "an unanswered staged object is written again under its name", "H7", _LEDGER, "Ledger._staged_object",
-        "for attempt in range(limits.STORE_RETRIES_MAX):\n        name = staged_name(number, self.clock.token())",
-        "name = staged_name(number, self.clock.token())\n    for attempt in range(limits.STORE_RETRIES_MAX):",
+        "an unanswered staged object is written again under its name", "H7", "lakebraid.txn.staged", "stage",
+        "for attempt in range(limits.STORE_RETRIES_MAX):\n        name = staged_name(number, clock.token())",
+        "name = staged_name(number, clock.token())\n    for attempt in range(limits.STORE_RETRIES_MAX):",
         ("9",), {"keys": 1, "aborts": 1.0, "actors": (("writer", 1),)},
         (("except (OutcomeUnknown, ObjectExists):", "except ObjectExists:\n            return name\n        except OutcomeUnknown:"),),
         script=(

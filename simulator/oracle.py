@@ -105,6 +105,8 @@ class Oracle:
         self.listeners: list[object] = []
         self._hooks: dict[str, list[Callable[..., None]]] = {}
         self._tables: dict[tuple[str, frozenset[str]], Rows] = {}
+        self.is_serial = False
+        """Whether writers of one row come one after the other, and a delete leaves nothing behind: copy-on-write tables."""
         self.partition_of: Callable[[str], str] = lambda _: ""
         """Of a key."""
 
@@ -233,8 +235,11 @@ class Oracle:
         known = self._tables.get((completion, undone))
         if known is None:
             writes = [n for n in self.writes(until=completion) if n.start not in undone]
-            lasting = sorted((n.start, self._lasting_changes(n, writes)) for n in writes)
-            known = merged(lasting, by_event=self.by_event)
+            lasting = [(n.start, self._lasting_changes(n, writes)) for n in writes]
+            if self.is_serial:
+                known = merged_serially(lasting, by_event=self.by_event)
+            else:
+                known = merged(sorted(lasting), by_event=self.by_event)
             self._tables[completion, undone] = known
         return known
 
@@ -270,6 +275,21 @@ def merged(writes: Iterable[tuple[str, tuple[Change, ...]]], *, by_event: bool) 
             elif old is None or not by_event or (change.order or 0) >= old[0]:
                 state[change.key] = (change.order or 0, start, change.value)
     return {key: (order, start, value) for key, (order, start, value) in sorted(state.items()) if value is not None}
+
+
+def merged_serially(writes: Iterable[tuple[str, tuple[Change, ...]]], *, by_event: bool) -> Rows:
+    """The rows after these writes, given by completion: each rewrites what is there, and a delete is over when it is done."""
+    rows: Rows = {}
+    for start, changes in writes:
+        for change in changes:
+            old = rows.get(change.key)
+            if old is not None and by_event and (change.order or 0) < old[0] and change.order is not None:
+                continue
+            if change.value is None:
+                rows.pop(change.key, None)
+            else:
+                rows[change.key] = (change.order or 0, start, change.value)
+    return dict(sorted(rows.items()))
 
 
 @lru_cache(maxsize=4096)

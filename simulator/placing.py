@@ -1,35 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables whose rows may lie in any file group: writers that look for their rows' groups, and clusterings that move rows.
 
-All keys that writers fight over are there from the beginning, each in a group of its own. Besides them a writer now and
-then appends a key that nobody else has, in a new group: a clustering must neither lose it nor be hindered by it.
+In a copy-on-write table they rewrite base files and fill small ones; else they append logs. Of the keys that writers fight
+over most are there from the beginning; the others are brought by whoever comes first, and must not be there twice (F26).
+Besides them a writer now and then appends a key that nobody else has: a clustering must neither lose it nor be hindered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self
 
-from lakebraid.errors import StorageError
+from lakebraid.api.planning import Source
+from lakebraid.api.transaction import Transaction
+from lakebraid.api.writes import Writes
+from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SnapshotExpired, StorageError
 from lakebraid.services import clustering
 from lakebraid.services.clustering import ClusteringYielded
-from lakebraid.table.view import load_view
+from lakebraid.tasks.row_changes import Piece
+from lakebraid.txn.operations import status
 from simulator import product, writing
 from simulator.oracle import Change
-from simulator.tasks import Written, group_of, read_versions, write_base, write_log
 from simulator.violation import Violation
 from simulator.world import Process
 
 if TYPE_CHECKING:
     from simulator.scene import Scene
 
+_RETRIES = 3
+
 
 def found(scene: Scene, process: Process) -> None:
-    """The table with a row for every key."""
+    """The table with a row for two keys of three."""
     writing.found(scene, process)
     for number in range(scene.setting.keys):
-        changes = (Change(f"k{number}", 0, f"first-{number}"),)
-        _write(scene, process, product.new_writing(scene, process), f"founding-{number}", changes)
+        if number % 3 < 2:
+            changes = (Change(f"k{number}", 0, f"first-{number}"),)
+            _write(scene, process, product.new_writing(scene, process), changes)
 
 
 def work(scene: Scene, process: Process, rounds: int) -> None:
@@ -44,44 +52,87 @@ def write_once(scene: Scene, process: Process, own: product.SimWriting, txn: str
     """Changes some keys, or appends one of its own."""
     appended = (Change(f"n-{txn}", 1, txn),) if process.rng.random() < 0.4 else ()
     changed = writing.drawn_changes(scene, process.rng, txn) if not appended or process.rng.random() < 0.5 else ()
-    _write(scene, process, own, txn, (*changed, *appended))
+    _write(scene, process, own, (*changed, *appended))
 
 
-def _write(scene: Scene, process: Process, own: product.SimWriting, txn: str, changes: tuple[Change, ...]) -> None:
-    product.Session(scene, process, own, txn).run(changes, _files(scene, process))
+def _write(scene: Scene, process: Process, own: product.SimWriting, changes: tuple[Change, ...]) -> None:
+    """Does what `Table.upsert` does: again, if another writer was in the way, when those are gone who are at its groups."""
+    table: Any = SimpleNamespace(_clock=process.clock, _config=scene.table.config, _writing=own)
+    attempts: list[_Attempt] = []
+
+    def begin() -> Any:
+        attempts.append(_Attempt(scene, process, own, changes))
+        return attempts[-1]
+
+    try:
+        Writes._until_unhindered(table, begin, _RETRIES, wait=partial(Writes._stand_aside, table))
+    except _GivenUp:
+        scene.mark("given up")
+    except (CommitRefused, CommitUnknown, SnapshotExpired, StorageError) as error:
+        scene.mark(f"placed write: {type(error).__name__}")
+    else:
+        scene.mark("placed" if len(attempts) == 1 else "placed after a conflict")
 
 
-def _files(scene: Scene, process: Process) -> Callable[..., list[Written] | None]:
-    def write(start: str, changes: tuple[Change, ...], _place: Any) -> list[Written] | None:
+class _GivenUp(Exception):
+    """The user did not want it any more."""
+
+
+class _Attempt:
+    """One `Transaction`, begun, filled and ended; whatever its user is told is told to the checkers."""
+
+    is_repeated = False
+
+    def __init__(self, scene: Scene, process: Process, own: product.SimWriting, changes: tuple[Change, ...]) -> None:
+        self._scene, self._process, self._writing = scene, process, own
+        self._txn = Transaction(own, Source(process.storage.url), "upsert")
+        self._intent = scene.oracle.intend(self._txn.instant, process.name, changes)
+        placing: Any = self._txn._staging._placing
+        placing._kept.append(Piece("upsert", changes))  # type: ignore[arg-type]  # its tasks are not Arrow's either
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        is_open = self._txn._end is None
+        self._txn.__exit__(*error)  # type: ignore[arg-type]
+        if is_open:
+            self._scene.tell("resolved", self._txn.instant, "refused")  # its tasks failed, or it was given up
+
+    def commit(self) -> Any:
+        scene, start = self._scene, self._txn.instant
+        self._intent.outcome = "aborting"  # a refused commit rolls itself back
+        if scene.world.is_storm and self._process.rng.random() < scene.setting.aborts:
+            raise _GivenUp
         try:
-            return [*_placed(scene, process, start, changes)]
+            done = self._txn.commit()
+        except CommitRefused:
+            scene.mark("refused")
+            scene.tell("resolved", start, "refused")
+            raise
+        except (CommitUnknown, OutcomeUnknown):
+            if self._txn._end is not None:
+                self._ask(start)
+            raise
         except StorageError:
-            scene.mark("task failed")
-            return None
+            if self._txn._end is not None:
+                # Neither "refused" nor "unknown": whoever reads that takes it for "not done".
+                scene.tell("resolved", start, "refused")
+            raise
+        scene.tell("resolved", start, "published")
+        return done
 
-    return write
-
-
-def _placed(scene: Scene, process: Process, start: str, changes: tuple[Change, ...]) -> list[Written]:
-    """The files of these changes: a log for the group that has the key, a base file of a new group for a new key."""
-    storage = process.storage
-    view = load_view(storage, scene.table.config, process.clock)
-    homes = {
-        version.key: (part.group.partition, part.group.file_id)
-        for part in view.slices()
-        if part.base is not None
-        for version in read_versions(storage.read(part.base.name, 1 << 20))
-    }
-    groups: dict[tuple[str, str], list[Change]] = {}
-    for change in changes:
-        partition = group_of(change.key, scene.setting.partitions, 1)[0]
-        new = (partition, f"a{process.clock.token()[:7]}-0000-0000-0000-000000000000-0")
-        groups.setdefault(homes.get(change.key, new), []).append(change)
-    known = set(homes.values())
-    return [
-        write_log(storage, start, group, tuple(own)) if group in known else write_base(storage, start, group, own)
-        for group, own in sorted(groups.items())
-    ]
+    def _ask(self, start: str) -> None:
+        for _ in range(3):
+            self._process.clock.sleep(0.1)
+            try:
+                answer = status(self._writing.ledger(self._scene.table.config), start)
+            except StorageError:
+                continue
+            self._scene.mark(f"unknown became {answer}")
+            if answer != "open":
+                self._scene.tell("resolved", start, answer)
+                return
 
 
 def cluster_once(scene: Scene, process: Process, _txn: str) -> None:

@@ -17,7 +17,6 @@ from greenlet import getcurrent
 
 from lakebraid.api import transaction
 from lakebraid.api.planning import Source
-from lakebraid.api.rivalry import Rivalry
 from lakebraid.api.transaction import Transaction
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SchemaConflict, StorageError
 from lakebraid.model.buckets import bucket_of_file_id
@@ -35,6 +34,7 @@ from lakebraid.txn.replacing import Placement
 from lakebraid.txn.session import Writing
 from simulator.clustering_task import run_cluster
 from simulator.oracle import Change, Intent
+from simulator.placed_tasks import placed_tasks
 from simulator.remembering import remembered
 from simulator.tasks import Merging, Written, read_origins, run_fold, run_merge, write_base
 from simulator.world import Process
@@ -128,7 +128,7 @@ def replaced(scene: Scene) -> Iterator[None]:
         (compaction, "run_tasks", run_tasks),
         (log_compaction, "run_tasks", run_tasks),
         (clustering, "run_tasks", run_tasks),
-        (transaction, "Rivalry", _rivalry),
+        *placed_tasks(scene),
         (log_compaction, "load_marks", load_marks),
         *_lock_changes(scene),
     )
@@ -142,11 +142,6 @@ def replaced(scene: Scene) -> Iterator[None]:
     finally:
         for module, name, value in before:
             setattr(module, name, value)
-
-
-def _rivalry(*arguments: Any, **named: Any) -> Rivalry:
-    """Without the check of new keys, which reads base files: here nobody appends a key that another one has."""
-    return Rivalry(*arguments, **(named | {"has_unique_keys": False}))
 
 
 def _merging(task: Any) -> Merging:
@@ -203,7 +198,7 @@ class Session:
             scene.mark("begin failed")
             return
         intent = scene.oracle.intend(txn.instant, self._process.name, changes)
-        placement = txn._placement if scene.setting.fixed else Placement()
+        placement = txn._begun.placement if scene.setting.fixed else Placement()
         self._finish(txn, intent, write(txn.instant, changes, partial(_placed, placement)))
 
     def overwrite(self, kind: Any, changes: tuple[Change, ...], deleted: frozenset[str], write: Any) -> None:
@@ -218,7 +213,7 @@ class Session:
         replaces = None if kind == "insert_overwrite_table" else touched | deleted
         intent = scene.oracle.intend(txn.instant, self._process.name, changes, replaces)
         scene.mark(kind)
-        self._finish(txn, intent, write(txn.instant, changes, partial(_placed, txn._placement), write_base))
+        self._finish(txn, intent, write(txn.instant, changes, partial(_placed, txn._begun.placement), write_base))
 
     def _finish(self, txn: Transaction, intent: Intent, files: list[Written] | None) -> None:
         scene = self._scene

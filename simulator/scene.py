@@ -44,6 +44,7 @@ class Scene:
         self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms)
         self.world.timeout_ms = setting.timeout_ms
         self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
+        self.oracle.is_serial = setting.cow
         self.oracle.partition_of = lambda key: group_of(key, setting.partitions, setting.buckets)[0]
         self.checkers = [kind(self.oracle) for kind in ALL if only is None or kind.__name__ == only]
         self.table: Plain = plain_table(
@@ -52,6 +53,7 @@ class Scene:
             fixed=setting.fixed,
             placed=setting.placed,
             gives_way=setting.gives_way,
+            cow=setting.cow,
         )
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()

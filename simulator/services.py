@@ -146,6 +146,7 @@ def consume(scene: Scene, process: Process, rounds: int) -> None:
             mirror_once(scene, process)
             after = scene.mirrored[process.name][0]
             if after > position:
+                del scene.positions[process.name]  # which of the two is held nobody knows before the answer
                 scene.positions[process.name] = advance_consumer(ledger, process.name, after)
             scene.mark("consumed")
         except SnapshotExpired as error:
@@ -176,7 +177,8 @@ def heal(scene: Scene, process: Process) -> None:
     if not any(kind in ACTORS for kind, _ in scene.setting.actors):
         return
     ledger = new_ledger(scene, process)
-    log_compact_once(scene, process, "healing")
+    if not scene.setting.cow:
+        log_compact_once(scene, process, "healing")
     if scene.setting.placed:
         placing.cluster_once(scene, process, "healing")
     finish_cleans(ledger, "healing")

@@ -62,6 +62,8 @@ class Setting:
     """Whether all file ids are ours: then they follow from overwrites alone, and nobody lists them."""
     placed: bool = False
     """Whether rows may lie in any file group, so that writers look for them and clusterings move them."""
+    cow: bool = False
+    """Whether such a table has base files alone, which are rewritten; their rows may be deleted."""
     gives_way: bool = False
     """Whether clusterings give way to writers; else writers are refused."""
     shared: bool = False
@@ -94,12 +96,15 @@ def drawn(seed: int) -> Setting:
 
 
 def with_clustering(setting: Setting, rng: Random) -> Setting:
-    """The same on a table whose rows may lie in any file group, with clusterings. Deletes would let a key come twice."""
+    """The same on a table whose rows may lie in any file group, with clusterings; of either type.
+
+    In log files deletes would let a key come twice.
+    """
     kept = ("compactor", "rescuer", "reader", "traveller", "mirror", "cleaner", "archiver", "savepointer", "restorer")
     actors = [(kind, rounds) for kind, rounds in setting.actors if kind in (*kept, "holder", "consumer")]
     actors += [("placer", rounds) for kind, rounds in setting.actors if kind == "writer"]
     actors += [("clusterer", rng.randrange(1, 5)) for _ in range(rng.choice((1, 1, 2, 2)))]
-    return replace(
+    placed = replace(
         setting,
         placed=True,
         gives_way=rng.random() < 0.5,
@@ -109,6 +114,13 @@ def with_clustering(setting: Setting, rng: Random) -> Setting:
         removable=rng.choice((0.0, 0.0, 0.5)),
         actors=tuple(actors),
     )
+    return copy_on_write(placed, setting) if rng.random() < 0.5 else placed
+
+
+def copy_on_write(placed: Setting, drawn: Setting) -> Setting:
+    """The same with base files alone; deletes and executors are as they were drawn."""
+    actors = tuple(actor for actor in placed.actors if actor[0] != "compactor")
+    return replace(placed, cow=True, actors=actors, deletes=drawn.deletes, executors=drawn.executors)
 
 
 def with_streams(setting: Setting, rng: Random) -> Setting:
@@ -169,8 +181,7 @@ def with_services(setting: Setting, rng: Random) -> Setting:
         ("cleaner", 5, 0.7), ("archiver", 5, 0.6), ("logcompactor", 4, 0.5), ("savepointer", 3, 0.3),
         ("restorer", 2, 0.3), ("holder", 3, 0.4), ("consumer", 4, 0.3),
     ):  # fmt: skip
-        # A restore takes back what Apache Hudi has under way, and Hudi may complete it before it is gone: decision 10.
-        if rng.random() < chance and not (setting.shared and kind == "restorer"):
+        if rng.random() < chance:
             actors += [(kind, rng.randrange(1, most + 1)) for _ in range(rng.choice((1, 1, 2)))]
     return replace(
         setting,

@@ -140,6 +140,7 @@ class SimStorage:
 
     def list(self, prefix: str = "", *, after: str = "") -> list[ObjectInfo]:
         head = _head(prefix)
+        self._process.beside = after
         return self._listing("list", prefix, lambda: self._disk.scan(head, after))
 
     def list_folder(self, folder: str = "") -> FolderListing:
@@ -160,6 +161,7 @@ class SimStorage:
 
     def copy(self, source: str, target: str) -> None:
         check_name(source)
+        self._process.beside = source
         self._changing("copy", target, lambda: self._disk.copy(source, target))
 
     def delete(self, names: Iterable[str]) -> None:

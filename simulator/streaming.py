@@ -124,7 +124,7 @@ class BatchSession(product.Session):
             return
         scene.batches[txn.instant] = (batch.writer, batch.number)
         intent = scene.oracle.intend(txn.instant, self._process.name, changes)
-        placement = txn._placement if scene.setting.fixed else Placement()
+        placement = txn._begun.placement if scene.setting.fixed else Placement()
         place = partial(product._placed, placement)
         commit = txn.commit
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from lakebraid.format.properties import checksum, format_properties
 from lakebraid.model.config import CLOCK_SKEW, TableConfig, parse_config
+from lakebraid.model.placement import FULL, SMALL
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.txn.session import FIXED_IDS
 from simulator.storage import Disk
@@ -24,7 +25,7 @@ SKEW_MS = 80
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A merge-on-read table, with fixed buckets unless rows are placed."""
+    """A merge-on-read table with fixed buckets, or one whose rows are placed, of either type."""
 
     properties: bytes
     config: TableConfig
@@ -32,7 +33,13 @@ class Plain:
 
 @lru_cache
 def plain_table(
-    *, by_event: bool, shared: bool = False, fixed: bool = False, placed: bool = False, gives_way: bool = False
+    *,
+    by_event: bool,
+    shared: bool = False,
+    fixed: bool = False,
+    placed: bool = False,
+    gives_way: bool = False,
+    cow: bool = False,
 ) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
@@ -52,6 +59,9 @@ def plain_table(
         del entries["hoodie.bucket.index.num.buckets"]
         entries["hoodie.index.type"] = "SIMPLE"
         entries["hoodie.write.concurrency.mode"] = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    if cow:
+        # Base files of some three rows.
+        entries |= {"hoodie.table.type": "COPY_ON_WRITE", SMALL: "150", FULL: "220"}
     if gives_way:
         entries["hoodie.clustering.updates.strategy"] = "SparkAllowUpdateStrategy"
     if fixed:

@@ -35,6 +35,8 @@ class Process:
         self.is_dead = False
         self.writes_in_place = False
         """Whether it makes files under their own names and fills them afterwards, as Apache Hudi does on local disks."""
+        self.beside = ""
+        """What its last copy was to copy, or after which name its last listing was to begin."""
         self.rng = world.derived(name)
         self.storage = SimStorage(world, self)
         self.clock = SimClock(world, self, self.rng, skew_ms, drift)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from lakebraid.txn.markers import forget
 from lakebraid.txn.operations import begin, publish, status
 from lakebraid.txn.rollback import roll_back
 from simulator import product
+from simulator.executors import run_tasks
 from simulator.oracle import Change
 from simulator.tables import SCHEMA
 from simulator.tasks import Written, by_group, write_log
@@ -38,7 +39,7 @@ def new_ledger(scene: Scene, process: Process) -> Ledger:
 def found(scene: Scene, process: Process) -> None:
     """Creating a table publishes an empty commit, so that no later write is the first."""
     ledger = new_ledger(scene, process)
-    start = begin(ledger, "founding")
+    start = begin(ledger, "founding", action=ledger.config.write_action)
     publish(ledger, "founding", start, lambda _: CommitMetadata(extra={"schema": SCHEMA}, operation="UPSERT"))
 
 
@@ -206,42 +207,3 @@ def commit_of(files: list[Written]) -> CommitMetadata:
     for file in files:
         stats[file.partition] = (*stats.get(file.partition, ()), file.stat())
     return CommitMetadata(write_stats=stats, extra={"schema": SCHEMA}, operation="UPSERT")
-
-
-def run_tasks(
-    scene: Scene, driver: Process, label: str, work: Sequence[Callable[[Storage], Written]]
-) -> list[Written] | None:
-    """Runs tasks in executors of their own: they go on when the driver dies, fail and are tried again, run twice."""
-    results: dict[int, Written] = {}
-    failures: dict[int, int] = {}
-
-    def launch(at: int, attempt: int) -> None:
-        executor = Process(scene.world, f"{label}.t{at}.{attempt}")
-
-        def body() -> None:
-            try:
-                results[at] = work[at](executor.storage)
-            except StorageError:
-                failures[at] = failures.get(at, 0) + 1
-
-        scene.world.spawn(executor, executor.name, body)
-        running.append((at, executor))
-
-    running: list[tuple[int, Process]] = []
-    for at in range(len(work)):
-        launch(at, 0)
-        if driver.rng.random() < 0.2:
-            launch(at, 1)
-    attempts = 1
-    for _ in range(60):
-        if len(results) == len(work):
-            return [results[at] for at in sorted(results)]
-        driver.clock.sleep(0.02)
-        alive = {at for at, executor in running if not executor.is_dead and not all(t.dead for t in executor.threads)}
-        idle = [at for at in range(len(work)) if at not in results and at not in alive]
-        if idle and attempts < 4:
-            attempts += 1
-            for at in idle:
-                launch(at, attempts)
-    scene.mark("tasks given up")
-    return None

@@ -7,7 +7,7 @@ claim is made and never again, so a process that is overtaken by time looks dead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,8 @@ from lakebraid.services import claims, clustering, compaction, log_compaction
 from lakebraid.storage import Storage
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.session import Writing
+from simulator.reduction import Reduction
+from simulator.remembering import remembered
 from simulator.schedule import Enumeration
 from simulator.world import Process, World
 
@@ -87,15 +89,19 @@ def every_schedule(
     kills: int = 0,
     runs_max: int = 1_000_000,
 ) -> Iterator[Played]:
-    """Plays every schedule with at most so many switches and kills, on a table of these objects; the first `runs_max`."""
-    driver = Enumeration(switches, kills)
+    """Plays every schedule with at most so many switches and kills, on a table of these objects; the first `runs_max`.
+
+    Without kills only one of those is played that differ in the order of calls which commute (simulator/reduction.py).
+    """
+    driver = Enumeration(switches, kills) if kills else Reduction(switches)
     config = parse_config(parse_properties(objects[".hoodie/hoodie.properties"], "objects"), "objects")
     for _ in range(runs_max):
         played = Played(World(0, driver, call_ms=0), config)
         played.world.now = float(now_ms)
         for name, data in objects.items():
             played.world.disk.create(name, data)
-        _run_all(played, bodies)
+        with replaced(remembered()):
+            _run_all(played, bodies)
         yield played
         if not driver.restart():
             return
@@ -114,6 +120,13 @@ def without_threads(run_tasks: Any) -> Iterator[None]:
         (log_compaction, "run_tasks", run_tasks),
         (clustering, "run_tasks", run_tasks),
     )
+    with replaced(changes):
+        yield
+
+
+@contextmanager
+def replaced(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Modules with something else under some of their names."""
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for module, name, value in changes:
         setattr(module, name, value)

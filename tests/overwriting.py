@@ -7,6 +7,7 @@ from typing import Any
 
 from lakebraid.api.table import Table
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.txn.replaced_maps import MAPS
 from tests.scene import COLUMNS, TickingClock, WatchedStorage, make_table, row, table_on
 
 SCHEMA = f"{COLUMNS}, part string"
@@ -40,3 +41,13 @@ def seen(of: Table, as_of: str | None = None) -> dict[str, str]:
 
 
 BEFORE = {"p/a": "1", "p/b": "1", "q/c": "1"}
+
+
+def maps(of: Table) -> list[str]:
+    """The maps of overwrites that are there."""
+    return [info.name.rpartition("/")[2] for info in of._writing.storage.list(MAPS)]
+
+
+def groups(of: Table, partition: str) -> set[str]:
+    """File ids that readers use."""
+    return {s.group.file_id for s in of.snapshot().slices if s.group.partition == partition}

@@ -42,10 +42,10 @@ class NeverHalfACommit:
                     raise Violation("3 never half a commit", f"{describe(note.start)} names no file of {partition}")
 
     def effect(self, what: str, name: str) -> None:
+        if what == "delete" and name in self._oracle.doomed:
+            return
         if what == "delete" and self._is_undone(name):
             self._check_unpublished(name)
-            return
-        if what == "delete" and name in self._oracle.doomed:
             return
         if what == "delete" and name in self._needed:
             raise Violation("3 never half a commit", f"{name} of published {describe(self._needed[name])} was deleted")

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC
 from typing import Any
 
 from lakebraid.format.names import parse_data_file
+from lakebraid.format.times import parse_instant_time
 from simulator.oracle import TIMELINE, WRITES, Oracle, describe
 from simulator.violation import Violation
 
@@ -29,10 +31,10 @@ class NothingLooksCommitted:
 
     def _check_starts(self) -> None:
         """A completed write older than every open or lately rolled-back one stays: late files of theirs may still come."""
-        oracle, now = self._oracle, self.scene.world.now
+        oracle = self._oracle
         older = min((s for s in self._active() if s in oracle.published and s not in oracle.undone), default="9")
-        late = [s for s, ms in oracle.sentenced.items() if now - ms <= self.scene.setting.gone_ms]
-        for start in (*self.scene.open_starts(), *late, *oracle.undone):
+        late = [start for start in (*oracle.sentenced, *oracle.undone) if not self._is_forgotten(start)]
+        for start in (*self.scene.open_starts(), *late):
             if start < older and not self._is_foreign(start):
                 raise Violation(
                     "4 nothing unpublished is visible",
@@ -51,15 +53,24 @@ class NothingLooksCommitted:
         start, oracle = parsed.request_time, self._oracle
         if (start in oracle.published and start not in oracle.undone) or self._is_foreign(start):
             return
-        # Nobody reckons with files that come later than that after a rollback.
-        ended_ms = oracle.sentenced.get(start)
-        if ended_ms is not None and self.scene.world.now - ended_ms > self.scene.setting.gone_ms:
+        if self._is_forgotten(start):
             return
         raise Violation(
             "4 nothing unpublished is visible",
             f"{name} of {describe(start)}, which is not published, is older than the timeline, which begins with "
             f"{describe(first)}: Hudi takes it for committed",
         )
+
+    def _is_forgotten(self, start: str) -> bool:
+        """Whether it ended so long ago that nobody reckons with late files of it any more."""
+        oracle = self._oracle
+        if start in oracle.undone:
+            ended_ms: float = parse_instant_time(oracle.undone[start], UTC)
+        elif start in oracle.sentenced:
+            ended_ms = oracle.sentenced[start]
+        else:
+            return False
+        return self.scene.world.now - ended_ms > self.scene.setting.gone_ms
 
     def _is_foreign(self, start: str) -> bool:
         """Whether it is a write of Apache Hudi: what Hudi rolls back by itself the ledger does not know."""

@@ -15,14 +15,14 @@ class TimeTravelIsStable:
         self._oracle = oracle
         self.scene: Any = None
 
-    def expired(self, reader: str, kind: str, time: str, began: int, why: str) -> None:
-        """A reader was told that a version is gone."""
+    def expired(self, reader: str, kind: str, time: str, _began: int, why: str) -> None:
+        """A reader was told that a version is gone. While it read without a lease, others may have written and cleaned."""
         oracle = self._oracle
         if oracle.may_be_refused(time, self.scene.world.step):
             return
         if kind == "held":
             raise Violation("14 time travel is stable", f"{reader} held {describe(time)}, and was told: {why}")
-        newest = [n.completion for n in oracle.writes() if n.start not in oracle.undone and n.step < began]
+        newest = [n.completion for n in oracle.writes() if n.start not in oracle.undone]
         retained = newest[-self.scene.setting.retained :]
         if retained and time >= retained[0]:
             raise Violation("14 time travel is stable", f"{describe(time)} is retained, but {reader} was told: {why}")

@@ -51,7 +51,9 @@ def test_the_keyboard_alone_reaches_every_view_and_instant(model, screen) -> Non
     assert shown.page.evaluate("document.activeElement.closest('aside') !== null")
     shown.press("Escape")
     assert shown.side().startswith("Now")
-    shown.press("/", *"doomed")
+    shown.press("/", *"doomed")  # it died, and has its name nonetheless
+    assert shown.page.inner_text("#found") == "1 of 52"
+    shown.press("Escape", "/", *"nobody")
     assert shown.page.inner_text("#found") == "0 of 52"
     shown.press("Escape", "/", *"slow", "Enter", "Enter")
     assert "12:03:58.001" in shown.side()

@@ -18,7 +18,7 @@ from simulator.report import verdict
 from simulator.scene import Scene, run_history
 from simulator.schedule import Cue, Script
 from simulator.search import enumerate_all, sweep, walk
-from simulator.setting import Setting, beside_hudi, drawn, plain, with_clustering, with_services
+from simulator.setting import Setting, beside_hudi, copy_on_write, drawn, plain, with_clustering, with_services
 
 pytestmark = pytest.mark.simulator
 ROOT = Path(__file__).parents[2]
@@ -53,6 +53,16 @@ def test_no_invariant_fails_while_rows_are_clustered_beside_writers_that_look_fo
     for seed in range(10):
         outcome = run_history(with_clustering(with_services(plain(seed), Random(seed)), Random(seed)))
         assert outcome.failure is None, verdict(outcome)
+
+
+def test_no_invariant_fails_while_base_files_are_rewritten_beside_cleans_and_clusterings():
+    marks: set[str] = set()
+    for seed in range(20):
+        busy = with_services(plain(seed), Random(seed))
+        outcome = run_history(copy_on_write(with_clustering(busy, Random(seed)), busy))
+        assert outcome.failure is None, verdict(outcome)
+        marks |= outcome.marks.keys()
+    assert marks >= {"placed after a conflict", "clustered", "cleaned", "restored", "rescued"}
 
 
 @pytest.mark.parametrize("block", range(3))

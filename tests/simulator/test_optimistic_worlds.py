@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small worlds of two writers, in every interleaving of their storage calls with so many switches, and of their steps.
 
+Of interleavings that differ in the order of calls which commute, one is played (simulator/reduction.py).
+
 Two invariants are judged from what was published alone, without the product's rules: optimistic writers are refused
 exactly when they must be (RFC-71), and the table's schemas form one line by the eight rows (RFC-82).
 """
@@ -8,11 +10,10 @@ exactly when they must be (RFC-71), and the table's schemas form one line by the
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from lakebraid.services.compaction import plan_compaction
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn import session
 from lakebraid.txn.conflicts import STRATEGY
+from simulator.world import EPOCH_MS
 from tests.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
 from tests.scene import Scene, TickingClock, make_table, table_on
 
@@ -37,12 +39,8 @@ ENDS = "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy"
 S1 = pa.schema([("id", pa.string()), ("ts", pa.int64())])
 S2 = S1.append(pa.field("x", pa.int32()))
 S3 = S1.append(pa.field("y", pa.string()))
-ALL = 1_000_000
-SOME = int(os.environ.get("LAKEBRAID_SCHEDULES") or 250)
-"""Of the schedules with two switches the first ones; LAKEBRAID_SCHEDULES plays more, or all."""
 by_call = pytest.mark.parametrize(
-    ("switches", "runs_max"),
-    [pytest.param(1, ALL, id="one switch"), pytest.param(2, SOME, id="two switches", marks=pytest.mark.slow)],
+    "switches", [pytest.param(1, id="one switch"), pytest.param(2, id="two switches", marks=pytest.mark.slow)]
 )
 both_ways = pytest.mark.parametrize("strategy", [STARTS, ENDS], ids=["by start", "by completion"])
 
@@ -76,7 +74,8 @@ def rows(schema: pa.Schema, key: str) -> pa.Table:
 
 
 def columns_at_begin(begun: Transaction) -> frozenset[str] | None:
-    return None if begun._schema.begun is None else frozenset(begun._schema.begun.columns.names)
+    seen = begun._begun.schema.begun
+    return None if seen is None else frozenset(seen.columns.names)
 
 
 def writer(data: pa.Table) -> Callable[[Actor], End]:
@@ -158,25 +157,30 @@ def check_refusals(ends: Sequence[End], places: Mapping[str, str], planned: str 
 
 
 def check_rows(played: Played, ends: Sequence[End], keys: Mapping[str, str], before: Sequence[str] = ()) -> None:
-    clock = TickingClock(int(played.world.now))
+    objects = tuple(sorted((name, data) for name, (data, _) in played.world.disk.objects.items()))
+    wanted = {keys[end.label] for end in ends if end.completion is not None}
+    assert list(rows_of(objects)) == sorted({*wanted, *before})
+
+
+@lru_cache(1000)
+def rows_of(objects: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
+    """The keys in a table; many schedules leave the same behind."""
+    clock = TickingClock(int(EPOCH_MS + 60_000))
     storage = MemoryStorage("memory://afterwards", clock)
-    for name, (data, _) in played.world.disk.objects.items():
+    for name, data in objects:
         storage.create(name, data)
     found = table_on(storage, clock).to_arrow(columns=["id"])
-    wanted = {keys[end.label] for end in ends if end.completion is not None}
-    assert sorted(found.column("id").to_pylist()) == sorted({*wanted, *before})
+    return tuple(sorted(found.column("id").to_pylist()))
 
 
 @both_ways
 @by_call
 @pytest.mark.parametrize("keys", [("a", "a"), ("a", "b")], ids=["one bucket", "two buckets"])
-def test_writers_are_refused_exactly_when_they_met(
-    strategy: str, keys: tuple[str, str], switches: int, runs_max: int
-) -> None:
+def test_writers_are_refused_exactly_when_they_met(strategy: str, keys: tuple[str, str], switches: int) -> None:
     places = dict(zip(("one", "two"), keys, strict=True))
     bodies = {name: writer(row(key)) for name, key in places.items()}
     outcomes = set()
-    for played, ends in play(table_objects(strategy, "occ"), bodies, switches=switches, runs_max=runs_max):
+    for played, ends in play(table_objects(strategy, "occ"), bodies, switches=switches):
         check_refusals(ends, places)
         check_rows(played, ends, places)
         outcomes.add(tuple(sorted(end.label for end in ends if end.completion is None)))
@@ -185,9 +189,7 @@ def test_writers_are_refused_exactly_when_they_met(
 
 @both_ways
 @by_call
-def test_a_compaction_planned_meanwhile_refuses_a_writer_and_one_before_does_not(
-    strategy: str, switches: int, runs_max: int
-) -> None:
+def test_a_compaction_planned_meanwhile_refuses_a_writer_and_one_before_does_not(strategy: str, switches: int) -> None:
     plans: list[str | None] = []
 
     def planner(actor: Actor) -> str | None:
@@ -196,7 +198,7 @@ def test_a_compaction_planned_meanwhile_refuses_a_writer_and_one_before_does_not
 
     outcomes = set()
     objects = table_objects(strategy, "occ", is_filled=True)
-    for played, ends in play(objects, {"one": writer(row("a")), "plan": planner}, switches=switches, runs_max=runs_max):
+    for played, ends in play(objects, {"one": writer(row("a")), "plan": planner}, switches=switches):
         check_refusals(ends, {"one": "a"}, plans[-1])
         check_rows(played, ends, {"one": "a"}, ["a"])
         outcomes.add(ends[0].completion is None)
@@ -250,16 +252,22 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("concurrency", ["nbcc", "occ"])
-@pytest.mark.parametrize("has_schema", [True, False], ids=["S1 before", "none before"])
-@pytest.mark.parametrize(
-    ("pair", "switches", "runs_max"),
-    [
-        *(pytest.param(pair, 1, ALL, id=pair) for pair in PAIRS),
-        pytest.param("each adds another", 2, SOME, id="each adds another, two switches", marks=pytest.mark.slow),
-    ],
-)
-def test_schemas_form_one_line(concurrency: str, pair: str, switches: int, runs_max: int, *, has_schema: bool) -> None:
+ALL = 1_000_000
+WORLDS = [
+    pytest.param(pair, mode, has_schema, 1, ALL, id=f"{pair}, {mode}, {'S1' if has_schema else 'none'} before")
+    for pair in PAIRS
+    for mode in ("nbcc", "occ")
+    for has_schema in (True, False)
+]
+LONGER = [
+    pytest.param("each adds another", "occ", True, 2, ALL, id="two switches, S1 before", marks=pytest.mark.slow),
+    # All of these, some thousand, take a quarter of a minute.
+    pytest.param("each adds another", "nbcc", False, 2, 250, id="two switches, none before", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("pair", "concurrency", "has_schema", "switches", "runs_max"), [*WORLDS, *LONGER])
+def test_schemas_form_one_line(pair: str, concurrency: str, switches: int, runs_max: int, *, has_schema: bool) -> None:
     schemas = dict(zip(("one", "two"), PAIRS[pair], strict=True))
     bodies = {name: writer(rows(schemas[name], key)) for name, key in (("one", "a"), ("two", "b"))}
     objects = table_objects(STARTS, concurrency, has_schema=has_schema)
@@ -333,14 +341,14 @@ def test_in_every_order_of_their_steps_schemas_form_one_line(pair: str, concurre
 def test_a_writer_that_overlooks_rivals_is_found(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conflicts, "_completed_since", lambda instant, begun, _: None)
     with pytest.raises(AssertionError, match="End"):
-        test_writers_are_refused_exactly_when_they_met(strategy, ("a", "a"), 1, ALL)
+        test_writers_are_refused_exactly_when_they_met(strategy, ("a", "a"), 1)
 
 
 @both_ways
 def test_a_writer_that_is_refused_for_nothing_is_found(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conflicts, "_completed_since", lambda instant, begun, _: "always")
     with pytest.raises(AssertionError, match="End"):
-        test_writers_are_refused_exactly_when_they_met(strategy, ("a", "a"), 1, ALL)
+        test_writers_are_refused_exactly_when_they_met(strategy, ("a", "a"), 1)
 
 
 def test_a_schema_that_is_not_looked_at_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,4 +359,4 @@ def test_a_schema_that_is_not_looked_at_again_is_found(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(session.Writing, "schema_text", sleepy)
     with pytest.raises(AssertionError, match="is a conflict by RFC-82"):
-        test_schemas_form_one_line("nbcc", "each adds another", 1, ALL, has_schema=True)
+        test_schemas_form_one_line("each adds another", "nbcc", 1, ALL, has_schema=True)

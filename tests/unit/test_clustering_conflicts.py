@@ -150,12 +150,14 @@ def test_a_clustering_gives_way_to_a_write_that_has_announced_files_of_its_group
     ends = []
 
     def run() -> None:
-        with pytest.raises(ClusteringYielded, match="under way"):
+        with pytest.raises(ClusteringYielded, match="by ingest, is under way"):
             grove.other().run(plan)
         ends.append("yielded")
 
     announced = once(lambda c: c.is_entry() and any(".temp/" in i.name for i in grove.storage.list()), run)
-    table_on(WatchedStorage(grove.storage, before=announced), grove.clock).upsert([row("01", "new", 2)])
+    table_on(WatchedStorage(grove.storage, before=announced), grove.clock).upsert(
+        [row("01", "new", 2)], writer="ingest"
+    )
     assert ends == ["yielded"]
     assert grove.rows()["01"] == "new"
     check_settled(grove)

@@ -14,6 +14,7 @@ from lakebraid.api.table import Table
 from lakebraid.errors import CommitRefused, InvalidArgument, StorageError
 from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.slicing import GroupId
+from lakebraid.services import compaction
 from lakebraid.services.due import GroupLag, Triggers, due_groups, group_lags, parse_triggers
 from lakebraid.services.plans import Plan
 from lakebraid.services.runner import Ran, ServiceRound, parse_seconds, run_round, run_rounds
@@ -192,6 +193,17 @@ def test_a_round_compacts_what_is_due_and_leaves_the_rest(table):
     assert completed(table, "compaction") == 1
     assert not table.services.run(once=True)
     assert answer(table) == {"a": "last"}
+
+
+def test_a_round_in_which_no_group_is_due_does_not_plan_a_compaction(table, monkeypatch):
+    def plans(*_: object) -> None:
+        raise AssertionError("a decision for nothing")
+
+    monkeypatch.setattr(compaction, "plan_compaction", plans)
+    write(table, 4)
+    assert table.services.run(once=True).errors == ()
+    write(table, 1)
+    assert [one.service for one in table.services.run(once=True).errors] == ["compact"]
 
 
 def test_a_round_does_everything_that_is_due(table, clock):

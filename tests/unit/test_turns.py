@@ -75,6 +75,35 @@ def test_nobody_waits_longer_than_a_moment_for_one_who_does_not_come(storage):
     assert clock.monotonic() - begun < 2 * limits.TURN_WAIT_SECONDS_MAX + 0.1
 
 
+def test_who_loses_again_and_again_asks_again_for_as_long_as_its_rounds_take(storage):
+    clock, asked = TickingClock(), []
+
+    def think(now: Round) -> Decision:
+        clock.ms += 1500
+        asked.append([name.rpartition("turn.")[2][:5] for name in marks(storage)])
+        if len(asked) < 8:
+            ledger_on(storage, TickingClock(), may_ask=True).decide("faster", deciding)
+        if len(asked) == 5:
+            storage.delete(marks(storage))  # void by now, and swept by others
+        return deciding(now)
+
+    ledger_on(storage, clock, may_ask=True).decide("slow", think)
+    assert [len(names) for names in asked] == [0, 0, 0, 1, 1, 0, 1, 1]
+    assert 3000 <= int(asked[-1][0]) <= 3100, "twice what the slowest took"
+    assert marks(storage) == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "seconds"), [("turn.03000.abc", 3.0), ("turn.99999.abc", 8.0), ("turn.1e500.abc", 1.0)]
+)
+def test_others_wait_for_as_long_as_somebody_asks_and_not_for_ever(storage, mark, seconds):
+    clock = TickingClock()
+    storage.create(f"{LEDGER}/{mark}", b"")
+    begun = clock.monotonic()
+    ledger_on(storage, clock).decide("x", deciding)
+    assert seconds <= clock.monotonic() - begun < seconds + 0.5
+
+
 def test_a_mark_that_a_dead_process_left_is_ignored_and_removed(storage):
     storage.create(f"{LEDGER}/turn.abc", b"")
     storage.clock.ms += limits.TURN_MS_MAX + 1000

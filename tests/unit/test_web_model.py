@@ -42,7 +42,7 @@ def test_every_writer_has_a_lane_and_services_have_lanes_of_their_own(model) -> 
         "savepoint",
     ]
     writers = [lane["name"] for lane in model["lanes"] if not lane["service"]]
-    assert writers[:5] == ["backfill", "ingest-a", "ingest-b", "slow-join", "experiment"]
+    assert writers[:6] == ["backfill", "ingest-a", "ingest-b", "slow-join", "doomed", "experiment"]
     assert {_lane(model, i) for i in model["instants"] if i["kind"] == "compaction"} == {"compaction"}
 
 

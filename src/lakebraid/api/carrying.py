@@ -8,31 +8,29 @@ its owner, and a second commit or abort finds what the first has decided.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
+from lakebraid.api.beginning import Beginning
 from lakebraid.api.outcome import WriteResult
 from lakebraid.api.planning import Source
-from lakebraid.api.staging import Staging
+from lakebraid.api.staging import Looking
 from lakebraid.api.transaction import Transaction
 from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig, TableType
 from lakebraid.model.incoming import prepare
 from lakebraid.storage import open_storage
-from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan
-from lakebraid.txn.heartbeat import Heartbeat, beat_interval_ms
-from lakebraid.txn.new_keys import Looked
+from lakebraid.txn.heartbeat import beat_interval_ms
 from lakebraid.txn.session import Writing
 
 SPREAD: Final = ("upsert", "insert", "bulk_insert", "delete")
 """Operations that tasks can do as the rows lie, without a shuffle."""
-_OF_A_PROCESS: Final = ("_writing", "_clock", "_ledger", "_heartbeat", "_staging", "_afterwards", "_plan_of")
 FIRST_TASK: Final = 1000
 
 
@@ -45,9 +43,8 @@ class Carried:
     """What its tasks need."""
     columns: tuple[str, ...]
     """The columns of the rows that they write."""
-    state: Mapping[str, Any]
-    looked: tuple[KnownKeys, Looked] | None
-    """What a partial update has seen of the keys that are there."""
+    begun: Beginning
+    looked: Looking | None
     interval_s: float
     """How often somebody must show that it lives."""
 
@@ -59,53 +56,29 @@ def begin_carried(
     source: Source, operation: Literal["upsert", "insert", "bulk_insert", "delete"], incoming: pa.Schema, **how: Any
 ) -> Carried:
     """Begins a write of rows with these columns. Nobody beats for it after the first beat: that is the caller's to see to."""
-    clock = SystemClock()
-    writing = Writing(open_storage(source.url, dict(source.options)), clock)
+    writing = Writing(open_storage(source.url, dict(source.options)), SystemClock())
     # A bulk load begins as an insert: whole base files would need a shuffle.
     transaction = Transaction(writing, source, "insert" if operation == "bulk_insert" else operation, **how)
-    state = vars(transaction)
-    state["_operation"] = operation
     try:
-        plan = state["_staging"].plan(incoming, operation)
+        begun, plan, looked = transaction._handed_over(incoming, operation)  # noqa: SLF001  the other half of one thing
         ready = prepare(incoming.empty_table(), plan.schema, plan.config, operation=operation, columns=plan.columns)
     except BaseException:
         transaction.abort()
         raise
-    state["_heartbeat"].stop()
-    kept = {name: value for name, value in state.items() if name not in _OF_A_PROCESS}
     columns = tuple(name for name in ready.schema.names if name in incoming.names)
-    return Carried(source, plan, columns, kept, state["_staging"].looked, beat_interval_ms(plan.config) / 1000)
+    return Carried(source, plan, columns, begun, looked, beat_interval_ms(plan.config) / 1000)
 
 
 def commit_carried(carried: Carried, files: Iterable[StagedFile]) -> WriteResult:
     """Publishes the write with these files; errors as those of `Transaction.commit`."""
-    transaction = resumed(carried)
-    vars(transaction)["_files"].extend(files)
-    return transaction.commit()
+    return resumed(carried, files).commit()
 
 
-def resumed(carried: Carried) -> Transaction:
+def resumed(carried: Carried, files: Iterable[StagedFile] = ()) -> Transaction:
     """The transaction in this process; it beats until it ends."""
-    clock = SystemClock()
-    writing = Writing(open_storage(carried.source.url, dict(carried.source.options)), clock)
-    config, _ = writing.settings()
-    state = carried.state
-    staging = Staging(
-        writing, carried.source, config, state["_schema"], lambda _: carried.plan, None, state["_txn"], lambda _: None
-    )
-    staging.files, staging.looked = [*state["_files"]], carried.looked
-    transaction = Transaction.__new__(Transaction)
-    vars(transaction).update(
-        {**state, "_files": staging.files},
-        _writing=writing,
-        _clock=clock,
-        _ledger=writing.ledger(config),
-        _heartbeat=Heartbeat(writing.storage, carried.plan.start, carried.interval_s),
-        _staging=staging,
-        _afterwards=None,
-    )
-    vars(transaction)["_heartbeat"].run()
-    return transaction
+    source = carried.source
+    writing = Writing(open_storage(source.url, dict(source.options)), SystemClock())
+    return Transaction._resumed(writing, source, carried.begun, carried.plan, carried.looked, files)  # noqa: SLF001  the same
 
 
 def check_spreads(config: TableConfig, operation: str, url: str) -> None:

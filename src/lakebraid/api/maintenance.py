@@ -26,7 +26,6 @@ from lakebraid.services.retention import parse_retention
 from lakebraid.services.savepoints import RestoreResult
 from lakebraid.services.status import Status, load_status
 from lakebraid.storage import Storage
-from lakebraid.table.loading import load_properties
 from lakebraid.txn import leases, operations
 from lakebraid.txn.heartbeat import silence_ms_max
 from lakebraid.txn.rescue import Rescue, rescue, sweep
@@ -90,11 +89,11 @@ class Maintenance(Compacting, Clustering):
         Dead is who has shown no heartbeat for `timeout_seconds`; without it the table's setting counts, two minutes.
         A living writer whose beat is merely late may be hit; its commit is then refused, and nothing of it is visible.
         """
-        ledger = self._writing.ledger(self._config)
+        ledger, properties = open_ledger(self._writing)
         if plan is not None:
             return withdraw(ledger, plan if isinstance(plan, str) else plan.instant)
         timeout_ms = silence_ms_max(self._config) if timeout_seconds is None else int(timeout_seconds * 1000)
-        delay_ms = plan_delay_ms(load_properties(self._storage))
+        delay_ms = plan_delay_ms(properties)
         done = rescue(ledger, self._clock.token(), timeout_ms=timeout_ms, plan_delay_ms=delay_ms)
         return replace(done, removed=sweep(self._storage, self._clock, self._config, ledger))
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FIRST_TASK: Final = 1000
+Looking = tuple[KnownKeys, Looked]
+"""What a partial update has seen of the keys that are there."""
 
 
 class Staging:
@@ -49,14 +51,13 @@ class Staging:
     ) -> None:
         """`tag` names the jobs on Spark; `check` raises if the write has lost its place meanwhile."""
         self._writing, self._source, self._config = writing, source, config
-        self._schema, self._plan_of = schema, plan_of
+        self._schema, self.plan_of = schema, plan_of
         self._placing, self._tag, self._check = placing, tag, check
         self.files: list[StagedFile] = []
         self.spark: SparkSession | None = None
         """The session that writes, so that its jobs can be cancelled."""
         self._task = _FIRST_TASK
-        self.looked: tuple[KnownKeys, Looked] | None = None
-        """What a partial update has seen of the keys that are there."""
+        self.looked: Looking | None = None
 
     def write(self, data: Any, operation: Operation) -> None:
         """Puts rows into files, or keeps them until all are there, where they must be placed."""
@@ -68,7 +69,7 @@ class Staging:
     def plan(self, incoming: pa.Schema, operation: Operation) -> WritePlan:
         """What the tasks that write rows with these columns need to know."""
         self._schema.own = self._schema.grown(incoming, self._config)
-        plan = replace(self._plan_of(self._schema.own), operation=operation)
+        plan = replace(self.plan_of(self._schema.own), operation=operation)
         if self._placing is not None:
             return plan
         if plan.columns is not None and not {*plan.schema.names} <= {*plan.columns}:
@@ -80,7 +81,7 @@ class Staging:
         """Puts the rows that were kept into their file groups; `check_groups` may refuse these before anything is written."""
         if self._placing is None or self._schema.columns is None:
             return
-        plan = replace(self._plan_of(self._schema.columns), operation=operation)
+        plan = replace(self.plan_of(self._schema.columns), operation=operation)
         files, self._task = self._placing.stage(plan, self._task, check_groups)
         self.files += files
 

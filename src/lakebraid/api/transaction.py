@@ -4,35 +4,32 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from lakebraid import limits
-from lakebraid.api.inputs import arrow_pieces, is_spark
+from lakebraid.api.beginning import NO_ROWS, Beginning, begin, checked
 from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, Overwriting
 from lakebraid.api.own_schema import SCHEMA_CONFLICT, OwnSchema, SchemaConflicts, check_answer
 from lakebraid.api.placing import Placing
 from lakebraid.api.planning import Source
 from lakebraid.api.rivalry import Rivalry
-from lakebraid.api.staging import Staging
+from lakebraid.api.staging import Looking, Staging
 from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, WriteConflict
 from lakebraid.format.commit import CommitMetadata
-from lakebraid.model.config import CONCURRENCY, TableConfig
-from lakebraid.model.incoming import prepare
-from lakebraid.model.keys import record_keys
+from lakebraid.model.config import CONCURRENCY
 from lakebraid.model.slicing import GroupId
 from lakebraid.services.runner import ServiceRound
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan
-from lakebraid.txn import operations
 from lakebraid.txn.alone import clear_dead
 from lakebraid.txn.batches import BatchRepeated, named_batch
 from lakebraid.txn.conflicts import WRITER
 from lakebraid.txn.ending import publish_or_withdraw
-from lakebraid.txn.heartbeat import Heartbeat, beat, beat_interval_ms
+from lakebraid.txn.heartbeat import Heartbeat, beat_interval_ms
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.lock_owner import process_name
 from lakebraid.txn.markers import forget
@@ -45,14 +42,15 @@ from lakebraid.txn.stories import given_up, refused
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NO_ROWS = object()
-
 
 class Transaction:
     """A write that nobody sees before `commit`. For one use: after commit or abort it is over.
 
     As a context manager it commits at the end of the block, and aborts if the block raises.
     """
+
+    instant: str
+    _repeated: WriteResult | None
 
     def __init__(
         self,
@@ -70,7 +68,7 @@ class Transaction:
         token: str | None = None,
         is_isolated: bool = False,
         spark: SparkSession | None = None,
-        rows: Any = _NO_ROWS,
+        rows: Any = NO_ROWS,
         partitions: frozenset[str] = frozenset(),
         afterwards: Callable[[], ServiceRound] | None = None,
     ) -> None:
@@ -80,94 +78,120 @@ class Transaction:
         after it began: its commit is refused if another writer has changed them. `stream` says who numbers the batches.
         Those who begin with the same `token` begin the same write, as long as it is open.
         """
-        self._writing, self._operation = writing, operation
-        self._clock = writing.clock
-        self._afterwards = afterwards
-        self._seconds: dict[str, float] = {}
-        self._txn = token or self._clock.token()
-        self._files: list[StagedFile] = []
-        self._end: str | None = None
-        self._is_lost = self._has_failed = False
-        self._clash: WriteConflict | None = None
-        self._writer = writer or process_name()
-        self._batch = named_batch(writer, batch, stream)
-        self._repeated: WriteResult | None = None
+        self._arise(writing, afterwards)
+        token, name = token or self._clock.token(), writer or process_name()
+        numbered = named_batch(writer, batch, stream)
         merging = check_answer(schema_conflict)
         with self._timed("begin"):
             config, properties = writing.settings()
             self._ledger = writing.ledger(config)
             merges = (merging or properties.get(SCHEMA_CONFLICT)) == "merge"
-            self._schema = OwnSchema(writing.schema(self._ledger), evolve and operation != "delete", merges)
+            schema = OwnSchema(writing.schema(self._ledger), evolve and operation != "delete", merges)
             chosen = None if columns is None else tuple(columns)
-            rows = self._checked(rows, config, chosen)
+            rows = checked(rows, schema, config, operation, chosen)
             placement = writing.placement(properties, self._ledger)
-            is_optimistic = config.concurrency == "occ" or config.is_placed
             overwrites = operation in OVERWRITES
             is_alone = config.concurrency == "single" and CONCURRENCY in properties
-            placing = Placing(writing, properties, self._txn, overwrites=overwrites) if config.is_placed else None
-            self._rivalry = Rivalry(
+            placing = Placing(writing, properties, token, overwrites=overwrites) if config.is_placed else None
+            rivalry = Rivalry(
                 properties,
-                self._writer,
-                is_optimistic=is_optimistic,
+                name,
+                is_optimistic=config.concurrency == "occ" or config.is_placed,
                 is_isolated=is_isolated,
                 overwrites=overwrites,
                 is_alone=is_alone,
                 has_unique_keys=config.has_filters,
             )
             if is_alone:
-                clear_dead(self._ledger, self._txn)
+                clear_dead(self._ledger, token)
             try:
-                self.instant, into_base = self._begin(chosen)
+                start, into_base = begin(self._ledger, token, operation, name, rivalry, columns=chosen, batch=numbered)
             except BatchRepeated as repeated:
-                self.instant, self._repeated = repeated.start, self._repetition(repeated)
+                self.instant, self._repeated = repeated.start, self._repetition(repeated, operation)
                 return
-            self._overwriting = Overwriting.of(
-                operation, self._rivalry.begun, partitions, updates_allowed=self._rivalry.updates_allowed
-            )
-            self._placement = (
-                self._overwriting.placement() if self._overwriting else writing.placed_since(self._ledger, placement)
-            )
-            self._schema.begun = writing.schema_since(self._ledger, self._schema.begun)
-            self._plan_of: Callable[[pa.Schema], WritePlan] = lambda schema: WritePlan(
-                url=source.url,
-                options=source.options,
-                start=self.instant,
-                schema=schema,
-                config=config,
-                buckets=config.buckets or 1,
-                operation=operation,
-                block_format=block_format,
-                columns=chosen,
-                into_base=into_base,
-                file_ids=self._placement.listed,
-                replaced=self._placement.replaced,
-            )
-            self._staging = Staging(
-                writing, source, config, self._schema, self._plan_of, placing, self._txn, self._check_usable
-            )
-            self._staging.spark, self._files = spark, self._staging.files
-            self._heartbeat = self._start_beating(beat_interval_ms(config))
-        if rows is not _NO_ROWS:
+            overwriting = Overwriting.of(operation, rivalry.begun, partitions, updates_allowed=rivalry.updates_allowed)
+            placement = overwriting.placement() if overwriting else writing.placed_since(self._ledger, placement)
+            schema.begun = writing.schema_since(self._ledger, schema.begun)
+            begun = Beginning(start, token, operation, name, schema, rivalry, overwriting, placement)
+
+            def plan_of(columns: pa.Schema) -> WritePlan:
+                return WritePlan(
+                    url=source.url,
+                    options=source.options,
+                    start=start,
+                    schema=columns,
+                    config=config,
+                    buckets=config.buckets or 1,
+                    operation=operation,
+                    block_format=block_format,
+                    columns=chosen,
+                    into_base=into_base,
+                    file_ids=placement.listed,
+                    replaced=placement.replaced,
+                )
+
+            self._carry_on(begun, Staging(writing, source, config, schema, plan_of, placing, token, self._check_usable))
+            self._staging.spark = spark
+        if rows is not NO_ROWS:
             try:
                 self.write(rows)
             except BaseException:
                 self._give_up()
                 raise
 
+    def _handed_over(self, incoming: pa.Schema, operation: Operation) -> tuple[Beginning, WritePlan, Looking | None]:
+        """What tasks need to write rows with these columns, and another process to end the write; the beating stops."""
+        plan = self._staging.plan(incoming, operation)
+        self._heartbeat.stop()
+        return replace(self._begun, operation=operation), plan, self._staging.looked
+
+    @classmethod
+    def _resumed(
+        cls,
+        writing: Writing,
+        source: Source,
+        begun: Beginning,
+        plan: WritePlan,
+        looked: Looking | None,
+        files: Iterable[StagedFile] = (),
+    ) -> Self:
+        """A write that another process began, with the files that its tasks have made; it beats until it ends."""
+        self = cls.__new__(cls)
+        self._arise(writing, None)
+        config, _ = writing.settings()
+        self._ledger = writing.ledger(config)
+        staging = Staging(writing, source, config, begun.schema, lambda _: plan, None, begun.token, self._check_usable)
+        staging.looked = looked
+        staging.files.extend(files)
+        self._carry_on(begun, staging)
+        return self
+
+    def _arise(self, writing: Writing, afterwards: Callable[[], ServiceRound] | None) -> None:
+        self._writing, self._clock, self._afterwards = writing, writing.clock, afterwards
+        self._seconds: dict[str, float] = {}
+        self._end: str | None = None
+        self._is_lost = self._has_failed = False
+        self._clash: WriteConflict | None = None
+        self._repeated = None
+
+    def _carry_on(self, begun: Beginning, staging: Staging) -> None:
+        self._begun, self.instant = begun, begun.instant
+        self._staging, self._files = staging, staging.files
+        self._heartbeat = Heartbeat(
+            self._writing.storage,
+            self.instant,
+            beat_interval_ms(self._ledger.config) / 1000,
+            check=self._has_its_place,
+            on_lost=self._lose,
+        )
+        self._heartbeat.run()
+
     def write(self, data: Any) -> None:
         """Writes rows into files that nobody sees yet; may be called several times, later rows win ties.
 
         If it raises, some files may be there already, so the transaction can only be aborted.
         """
-        self._check_usable("write")
-        if self.is_repeated:
-            return
-        with self._timed("write"):
-            try:
-                self._staging.write(data, self._operation)
-            except BaseException:
-                self._has_failed = True
-                raise
+        self._write(data, None)
 
     @property
     def is_repeated(self) -> bool:
@@ -176,16 +200,23 @@ class Transaction:
 
     def write_deletes(self, keys: Any) -> None:
         """Deletes these keys in the same commit, whatever kind of write it is."""
-        wanted, self._operation = self._operation, "delete"
-        try:
-            self.write(keys)
-        finally:
-            self._operation = wanted
+        self._write(keys, "delete")
+
+    def _write(self, data: Any, operation: Operation | None) -> None:
+        self._check_usable("write")
+        if self.is_repeated:
+            return
+        with self._timed("write"):
+            try:
+                self._staging.write(data, operation or self._begun.operation)
+            except BaseException:
+                self._has_failed = True
+                raise
 
     def restate(self, change: Callable[[pa.Schema], pa.Schema]) -> None:
         """Changes the table's columns with this write, from what they were when it began."""
         self._check_usable("change the schema")
-        self._schema.restate(change, self._writing.storage.url)
+        self._begun.schema.restate(change, self._writing.storage.url)
 
     def commit(self) -> WriteResult:
         """Publishes the write: from now on everybody sees all of it.
@@ -200,16 +231,17 @@ class Transaction:
             return self._repeated
         with self._timed("commit"):
             self._stage()
-            if self._overwriting is not None and self._schema.columns is not None:
-                plan = self._plan_of(self._schema.columns)
-                self._files += self._overwriting.seeds(self._ledger, self._writing.storage, plan, self._files)
+            overwriting, columns = self._begun.overwriting, self._begun.schema.columns
+            if overwriting is not None and columns is not None:
+                plan = self._staging.plan_of(columns)
+                self._files += overwriting.seeds(self._ledger, self._writing.storage, plan, self._files)
             self._end = "interrupted"
             self._heartbeat.stop()
             try:
                 completion = self._publish()
             except BatchRepeated as repeated:
                 self._end = "committed"
-                return self._repetition(repeated)
+                return self._repetition(repeated, self._begun.operation)
             except LakebraidError as error:
                 self._end = "left unknown" if isinstance(error, CommitUnknown) else "refused"
                 raise
@@ -220,19 +252,19 @@ class Transaction:
         return WriteResult(
             self.instant,
             completion,
-            self._operation,
+            self._begun.operation,
             sum(f.rows_written for f in self._files),
             sum(f.deletes for f in self._files),
             len(self._files),
             dict(self._seconds),
-            groups_replaced=0 if self._overwriting is None else self._overwriting.count,
+            groups_replaced=0 if overwriting is None else overwriting.count,
             services=serviced,
         )
 
-    def _repetition(self, repeated: BatchRepeated) -> WriteResult:
+    def _repetition(self, repeated: BatchRepeated, operation: Operation) -> WriteResult:
         self._writing.remember(self._ledger)
         seconds = dict(self._seconds)
-        return WriteResult(repeated.start, repeated.completion, self._operation, 0, 0, 0, seconds, is_repeated=True)
+        return WriteResult(repeated.start, repeated.completion, operation, 0, 0, 0, seconds, is_repeated=True)
 
     def _serviced(self) -> ServiceRound | None:
         if self._afterwards is None:
@@ -249,8 +281,9 @@ class Transaction:
             return
         self._staging.release()
         self._heartbeat.stop()
-        story = given_up(self._writer) if self._clash is None else refused(self._clash, self._writer)
-        roll_back(self._ledger, self._txn, self.instant, story=story)
+        writer = self._begun.writer
+        story = given_up(writer) if self._clash is None else refused(self._clash, writer)
+        roll_back(self._ledger, self._begun.token, self.instant, story=story)
         self._writing.remember(self._ledger)
 
     def _give_up(self) -> None:
@@ -268,54 +301,14 @@ class Transaction:
             self._give_up()  # unless it has ended
 
     def __repr__(self) -> str:
-        return f"Transaction({self._operation} {self.instant}, {self._end or 'open'}, {len(self._files)} files)"
-
-    def _checked(self, rows: Any, config: TableConfig, columns: tuple[str, ...] | None) -> Any:
-        """The rows as Arrow, if they are few and at hand; InvalidArgument if they do not fit the table."""
-        if rows is _NO_ROWS or is_spark(rows) or isinstance(rows, pa.RecordBatchReader) or self._schema.begun is None:
-            return rows
-        table = pa.concat_tables(arrow_pieces(rows, self._schema.begun.columns))
-        if table.num_columns and table.num_rows <= limits.CHECKED_ROWS_MAX:
-            schema = self._schema.grown(table.schema, config)
-            ready = prepare(table, schema, config, operation=self._operation, columns=columns)
-            record_keys(ready, config.record_keys, config.has_complex_keys)
-        return table
-
-    def _begin(self, columns: tuple[str, ...] | None) -> tuple[str, bool]:
-        def begin(*, adds_base: bool) -> str:
-            start = operations.begin(
-                self._ledger,
-                self._txn,
-                action="replacecommit" if self._operation in OVERWRITES else self._ledger.config.write_action,
-                adds_base=adds_base,
-                columns=columns,
-                batch=self._batch,
-                beat=lambda start: cast("None", beat(self._writing.storage, start)),
-                seen=self._rivalry.note if self._rivalry.matters else None,
-            )
-            self._rivalry.settle(start)
-            return start
-
-        if self._operation in OVERWRITES:
-            return begin(adds_base=False), True  # in file groups that nobody has: base files disturb no one
-        newest = self._ledger.known or self._ledger.newest()
-        is_bulk = self._operation == "bulk_insert" and not self._ledger.config.is_placed
-        if is_bulk and newest.state.is_fresh and not self._ledger.is_shared:
-            with contextlib.suppress(InvalidArgument):  # somebody else published meanwhile: log files, then
-                return begin(adds_base=True), True
-        return begin(adds_base=False), False
-
-    def _start_beating(self, interval_ms: int) -> Heartbeat:
-        heartbeat = Heartbeat(
-            self._writing.storage, self.instant, interval_ms / 1000, check=self._has_its_place, on_lost=self._lose
-        )
-        heartbeat.run()
-        return heartbeat
+        if self._repeated is not None:
+            return f"Transaction({self._repeated.operation} {self.instant}, published before)"
+        return f"Transaction({self._begun.operation} {self.instant}, {self._end or 'open'}, {len(self._files)} files)"
 
     def _has_its_place(self) -> bool:
         watching = Ledger(self._writing.storage, self._clock, self._ledger.config, is_shared=self._ledger.is_shared)
         state = watching.newest().state
-        self._clash = self._rivalry.early_clash(watching, state, [*self._files])
+        self._clash = self._begun.rivalry.early_clash(watching, state, [*self._files])
         return self._clash is None and self.instant in state.open
 
     def _lose(self) -> None:
@@ -324,12 +317,12 @@ class Transaction:
         if self._staging.spark is not None:
             from lakebraid.spark.writing import cancel_spark  # noqa: PLC0415  only those who use Spark pay for it
 
-            cancel_spark(self._staging.spark, self._txn)
+            cancel_spark(self._staging.spark, self._begun.token)
 
     def _stage(self) -> None:
         """Puts the rows that were kept until now into their file groups."""
         try:
-            self._staging.place(self._operation, self._check_early)
+            self._staging.place(self._begun.operation, self._check_early)
         except WriteConflict:
             self._give_up()
             raise
@@ -341,23 +334,24 @@ class Transaction:
 
     def _check_early(self, groups: frozenset[GroupId]) -> None:
         """WriteConflict if the commit would be refused as it is now; then nothing is written at all."""
-        self._rivalry.check_groups(Round(self._ledger, self._ledger.newest().state, 0), groups)
+        self._begun.rivalry.check_groups(Round(self._ledger, self._ledger.newest().state, 0), groups)
 
     def _publish(self) -> str:
+        begun = self._begun
+
         def metadata(now: Round) -> CommitMetadata:
             replaced = {}
-            if self._overwriting is not None:
-                replaced = self._overwriting.replace(now, self._files, self._writer)
+            if begun.overwriting is not None:
+                replaced = begun.overwriting.replace(now, self._files, begun.writer)
             else:
-                self._placement.check(now, self._files, self.instant, self._writer)
-            self._rivalry.check(now, self._files)
-            extra = {**self._schema.stated(now, self._writing), WRITER: self._writer}
+                begun.placement.check(now, self._files, self.instant, begun.writer)
+            begun.rivalry.check(now, self._files)
+            extra = {**begun.schema.stated(now, self._writing), WRITER: begun.writer}
             self._staging.check_new_keys(now, self.instant)
             stats = write_stats(self._files, self.instant)
-            name = self._operation.upper()
-            return CommitMetadata(write_stats=stats, extra=extra, operation=name, replaced=replaced)
+            return CommitMetadata(write_stats=stats, extra=extra, operation=begun.operation.upper(), replaced=replaced)
 
-        return publish_or_withdraw(self._ledger, self._txn, self.instant, self._writer, metadata)
+        return publish_or_withdraw(self._ledger, begun.token, self.instant, begun.writer, metadata)
 
     def _check_usable(self, what: str) -> None:
         if self._end is not None:

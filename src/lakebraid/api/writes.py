@@ -26,6 +26,7 @@ from lakebraid.table.loading import pause
 from lakebraid.txn.alone import ALONE
 from lakebraid.txn.batches import named_batch
 from lakebraid.txn.session import Writing
+from lakebraid.txn.standing_aside import stand_aside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,7 +205,7 @@ class Writes:
         how: dict[str, Any] = {"partitions": names, "afterwards": self._afterwards(services)}
         how |= {"writer": writer, "batch": batch}
         return self._until_unhindered(
-            lambda: Transaction(self._writing, self._source, "delete_partition", **how), retries
+            lambda: Transaction(self._writing, self._source, "delete_partition", **how), retries, wait=self._stand_aside
         )
 
     def delete(
@@ -303,7 +304,9 @@ class Writes:
             rows = repeatable(rows)
         retries = retries if is_likely or is_repeatable(rows) else 0
         return self._until_unhindered(
-            lambda: Transaction(self._writing, self._source, operation, rows=rows, **how), retries
+            lambda: Transaction(self._writing, self._source, operation, rows=rows, **how),
+            retries,
+            wait=self._stand_aside,
         )
 
     def _change(
@@ -319,6 +322,7 @@ class Writes:
             lambda: Transaction(self._writing, self._source, operation, **how),
             retries,
             lambda transaction: compute(transaction, self.snapshot()),
+            self._stand_aside,
         )
 
     def _until_unhindered(
@@ -326,8 +330,9 @@ class Writes:
         begin: Callable[[], Transaction],
         retries: int | None,
         fill: Callable[[Transaction], None] | None = None,
+        wait: Callable[[WriteConflict | SnapshotExpired, int], None] | None = None,
     ) -> WriteResult:
-        """Begins, fills and commits; again, up to so many times, if another writer was in the way."""
+        """Begins, fills and commits; after a `wait` again, up to so many times, if another writer was in the way."""
         again = limits.CONFLICT_RETRIES if retries is None else retries
         if again < 0:
             raise InvalidArgument("retries must not be negative. Nothing was changed.")
@@ -341,8 +346,18 @@ class Writes:
             except (WriteConflict, SnapshotExpired) as error:  # the latter: a clean removed what was read
                 if attempt == again or error.facts.get("rule") == ALONE:
                     raise
-            pause(self._clock, attempt)
+                if wait is None:
+                    pause(self._clock, attempt)
+                else:
+                    wait(error, attempt)
             attempt += 1
+
+    def _stand_aside(self, error: WriteConflict | SnapshotExpired, attempt: int) -> None:
+        """Waits before a refused write is done again."""
+        if isinstance(error, WriteConflict) and (self._config.concurrency == "occ" or self._config.is_placed):
+            stand_aside(self._writing.ledger(self._config), error, attempt)
+        else:
+            pause(self._clock, attempt)  # where writers never wait, others are always there and in nobody's way
 
     def _is_published(self, writer: str | None, batch: int | None) -> bool:
         named = named_batch(writer, batch)

@@ -45,6 +45,7 @@ def _entry(entry: Entry) -> dict[str, object]:
         "bytes": entry.bytes,
         "archived": entry.archived,
         "problem": entry.problem,
+        "writer": entry.writer,
     }
 
 

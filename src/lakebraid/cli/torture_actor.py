@@ -21,6 +21,7 @@ import pyarrow as pa
 
 import lakebraid as lb
 from lakebraid.clock import SystemClock
+from lakebraid.txn.standing_aside import stand_aside
 
 _DELETES = 0.15
 _ABORTS = 0.03
@@ -92,7 +93,7 @@ class Writer:
                 self._transact(ids, deletes=deletes)
             except lb.CommitRefused as error:
                 self.notes.say("refused", instant=error.facts.get("instant"), why=type(error).__name__, rows=len(ids))
-                self.clock.sleep(0.05 * 2 ** min(attempt, 5) * self.chance.random())
+                self._stand_aside(error, attempt)
                 continue
             except lb.CommitUnknown as error:
                 self.notes.say("unknown", instant=error.facts.get("instant"))
@@ -101,6 +102,13 @@ class Writer:
             return
         if self.is_optimistic:
             self.notes.say("failed", error=f"refused {_ATTEMPTS_MAX} times in a row")
+
+    def _stand_aside(self, error: lb.CommitRefused, attempt: int) -> None:
+        """As `Table.upsert` does, which cannot say between its attempts what it is about to write."""
+        if isinstance(error, lb.WriteConflict):
+            stand_aside(self.table._writing.ledger(self.table._config), error, attempt)  # noqa: SLF001 - what it has
+        else:
+            self.clock.sleep(0.05 * self.chance.random())
 
     def _transact(self, ids: list[int], *, deletes: bool) -> None:
         """One transaction. Its rows are noted before anybody can see them, its end after it is known."""

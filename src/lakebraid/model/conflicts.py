@@ -128,16 +128,16 @@ def find_clash(
     by_bucket: bool,
 ) -> Clash | None:
     """The first candidate that touches what is ours; `footprint` gives the groups that an instant touches."""
-    ours: dict[object, GroupId] = {_place(group, by_bucket=by_bucket): group for group in own}
+    ours: dict[object, GroupId] = {place_of(group, by_bucket=by_bucket): group for group in own}
     for other, rule in found:
-        places = {_place(group, by_bucket=by_bucket) for group in footprint(other)}
+        places = {place_of(group, by_bucket=by_bucket) for group in footprint(other)}
         met = tuple(group for place, group in ours.items() if place in places)
         if met:
             return Clash(other, tuple(sorted(met)), rule)
     return None
 
 
-def _place(group: GroupId, *, by_bucket: bool) -> object:
+def place_of(group: GroupId, *, by_bucket: bool) -> object:
     """What two writers must not both touch. Hudi may give a bucket a second file id: then the bucket is the place."""
     bucket = bucket_of_file_id(group.file_id) if by_bucket else None
     return group if bucket is None else (group.partition, bucket)

@@ -23,6 +23,7 @@ from lakebraid.services.audit_evidence import Evidence
 from lakebraid.services.detail import COMPLETED, PLANS
 from lakebraid.table.history import load_history_file, load_manifest
 from lakebraid.table.schema import KEEPS_SCHEMA
+from lakebraid.table.show import printable
 from lakebraid.txn.heartbeat import heartbeat_name, silence_ms_max
 from lakebraid.txn.plans import COMPLETED_AS
 
@@ -122,9 +123,13 @@ def _unfinished(evidence: Evidence) -> Iterator[Finding]:
         if silent_ms < silence_ms:
             continue
         kind = "writer-dead" if action_family(instant.action) == "write" else "undo-unfinished"
-        yield Finding(
-            kind, instant.request_time, f"The {instant.kind} has shown no sign of life for {silent_ms // 1000:,} s."
-        )
+        who = f"The {instant.kind}{_of_whom(evidence, instant.request_time)}"
+        yield Finding(kind, instant.request_time, f"{who} has shown no sign of life for {silent_ms // 1000:,} s.")
+
+
+def _of_whom(evidence: Evidence, start: str) -> str:
+    writer = None if evidence.entry is None else evidence.entry.state.writer_of(start)
+    return "" if writer is None else f" of {printable(writer)}"
 
 
 def silent_for_ms(evidence: Evidence, start: str) -> int:
@@ -154,7 +159,11 @@ def check_hidden(evidence: Evidence) -> Iterator[Finding]:
         is_hidden = slices.latest_base() is None and opener is not None and not opener.is_completed
         if is_hidden and silent_for_ms(evidence, start) >= silence_ms:
             where = f"{group.partition or '.'}/{group.file_id}"
-            yield Finding("hidden-from-hudi", where, f"The oldest log is of {start}, which is not completed.")
+            yield Finding(
+                "hidden-from-hudi",
+                where,
+                f"The oldest log is of {start}{_of_whom(evidence, start)}, which is not completed.",
+            )
 
 
 def check_schemas(evidence: Evidence) -> Iterator[Finding]:

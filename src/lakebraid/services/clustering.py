@@ -208,7 +208,7 @@ class _Guard:
         """ClusteringYielded if somebody does."""
         clash = self.rivals.clash(now, self.groups)
         if clash is not None:
-            raise _yielded(now.ledger, self.rivals.begun.start, clash)
+            raise _yielded(now, self.rivals.begun.start, clash)
 
     def passed(self, now: Round, metadata: CommitMetadata) -> CommitMetadata:
         """What is to be published, if nobody does."""
@@ -224,11 +224,11 @@ def _guard(ledger: Ledger, plan: ClusteringPlan, start: str) -> _Guard:
     return _Guard(rivals, frozenset(GroupId(s.partition_path, s.file_id) for g in plan.groups for s in g.slices))
 
 
-def _yielded(ledger: Ledger, start: str, clash: Clash) -> ClusteringYielded:
-    other, rival = clash.other, writer_of(ledger, clash.other)
+def _yielded(now: Round, start: str, clash: Clash) -> ClusteringYielded:
+    other, rival = clash.other, writer_of(now, clash.other)
     done = f"completed {other.completion_time}" if other.is_completed else "is under way"
     return ClusteringYielded(
-        f"The clustering {start} of {ledger.storage.url} gave way: the {other.kind} {other.request_time} (by {rival}, {done}) "
+        f"The clustering {start} of {now.ledger.storage.url} gave way: the {other.kind} {other.request_time} (by {rival}, {done}) "
         f"touches file groups of its plan: {groups_text(clash.groups)}. The rule: {clash.rule}. Nothing was changed, no row "
         "is lost, and the plan is taken back. Cluster again at a calmer time, or only partitions that are not written; with "
         f"{UPDATES}=SparkRejectUpdateStrategy writers are refused instead.",

@@ -61,7 +61,9 @@ def compact(
     """
     config, _ = writing.settings()
     ledger = writing.ledger(config)
-    planned = plan_compaction(ledger, scope, sort_by)
+    # The runner names the groups that are due; often there is none, and only plans that others left are looked for.
+    has_groups = scope is None or scope.groups is None or bool(scope.groups)
+    planned = plan_compaction(ledger, scope, sort_by) if has_groups else None
     done = [] if planned is None else [run_plan(writing, ledger, planned, options=options, spark=spark)]
     for start in abandoned_plans(ledger, "compaction", load_plan):
         with contextlib.suppress(ClaimLost):  # another one was faster

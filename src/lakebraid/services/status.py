@@ -46,6 +46,8 @@ class WriterStatus:
     is_silent: bool
     """Whether it may be rolled back: silent for longer than the table allows."""
     is_hudi: bool = False
+    writer: str | None = None
+    """Who writes, as far as that is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,17 @@ class _Look:
         for start, write in sorted(open_writes_of(view, self.state).items()):
             beat = self.beat_age_ms(start)
             is_hudi = start not in self.state.open
-            found.append(WriterStatus(start, write.action, self.age_ms(start), beat, self.is_silent(start), is_hudi))
+            found.append(
+                WriterStatus(
+                    start,
+                    write.action,
+                    self.age_ms(start),
+                    beat,
+                    self.is_silent(start),
+                    is_hudi,
+                    "Apache Hudi" if is_hudi else self.state.writer_of(start),
+                )
+            )
         return tuple(found)
 
     def plans(self, view: View, ledger: Ledger) -> tuple[PlanStatus, ...]:

@@ -18,7 +18,7 @@ def status_text(status: Status) -> str:
     parts = [f"Status of {printable(status.table)!r} at {printable(status.path)}", _facts(status)]
     if status.writers:
         rows = [_writer(w) for w in status.writers]
-        parts.append(_block(Grid(("open write", "action", "age", "last beat", ""), rows, right={2, 3})))
+        parts.append(_block(Grid(("open write", "by", "action", "age", "last beat", ""), rows, right={3, 4})))
     if status.plans:
         rows = [_plan(p) for p in status.plans]
         parts.append(_block(Grid(("pending plan", "kind", "age", "last beat", "groups", ""), rows, right={2, 3, 4})))
@@ -86,8 +86,8 @@ def _lag_text(status: Status) -> str:
 
 
 def _writer(writer: WriterStatus) -> tuple[object, ...]:
-    notes = ["silent: may be rolled back"] * writer.is_silent + ["Apache Hudi"] * writer.is_hudi
-    return writer.instant, writer.action, text_age(writer.age_ms), _beat(writer.beat_age_ms), ", ".join(notes)
+    note = "silent: may be rolled back" if writer.is_silent else ""
+    return writer.instant, writer.writer, writer.action, text_age(writer.age_ms), _beat(writer.beat_age_ms), note
 
 
 def _plan(plan: PlanStatus) -> tuple[object, ...]:

@@ -166,12 +166,15 @@ def _pending(evidence: Evidence, instant: Instant) -> Story:
         rollbacks = evidence.entry.state.rollbacks
         undoing = next((r for r, u in rollbacks.items() if u.victim == start), None)
     if undoing is not None:
-        return Story(start, "rolled back", instant.kind, undone_by=undoing, why=_told(evidence, undoing))
+        told = _told(evidence, undoing)
+        return Story(start, "rolled back", instant.kind, writer=told.get("writer"), undone_by=undoing, why=told)
     files = None
     if is_plan:
         with contextlib.suppress(CorruptFile, ObjectNotFound):
             files = sum(len(part.files) for part in load_planned(evidence.storage, evidence.config, instant))
-    return Story(start, "planned" if is_plan else "open", instant.kind, files=files, silent_ms=silent_ms)
+    writer = None if evidence.entry is None else evidence.entry.state.writer_of(start)
+    end = "planned" if is_plan else "open"
+    return Story(start, end, instant.kind, writer=writer, files=files, silent_ms=silent_ms)
 
 
 def _undone(evidence: Evidence, start: str) -> Story:

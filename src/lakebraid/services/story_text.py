@@ -23,7 +23,8 @@ def story_text(story: Story) -> str:
 
 
 def _beginning(story: Story) -> list[str]:
-    lines = [f"Written by {story.writer}."] if story.writer else []
+    verb = "Begun" if story.end == "open" else "Written"
+    lines = [f"{verb} by {story.writer}."] if story.writer else []
     if story.rows is not None and story.files is not None:
         deletes = f" and {counted(story.deletes, 'delete')}" if story.deletes else ""
         lines.append(f"{counted(story.rows, 'row')}{deletes} in {counted(story.files, 'file')}.")

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC
 
 from lakebraid.clock import Clock
@@ -55,6 +55,16 @@ class TimelineListing:
     def __getitem__(self, index: int) -> Entry:
         return self.entries[index]
 
+    @property
+    def has_open_writes(self) -> bool:
+        """Whether somebody has begun a write and not ended it."""
+        return any(e.instant.is_write and not e.instant.is_completed for e in self.entries)
+
+    def by_writers(self, names: Mapping[str, str | None]) -> TimelineListing:
+        """The same with who has the open writes of these starts: their own files say so only at the end."""
+        entries = (e if e.writer else replace(e, writer=names.get(e.instant.request_time)) for e in self.entries)
+        return replace(self, entries=tuple(entries))
+
     def __repr__(self) -> str:
         if not self.entries:
             return f"Timeline of {self.name!r}: no instants yet"
@@ -82,7 +92,8 @@ def _bar(entry: Entry) -> Bar:
 
 def _row(entry: Entry) -> tuple[object, ...]:
     instant = entry.instant
-    note = entry.problem or ("archived" if entry.archived else "")
+    opened = f"by {entry.writer}" if entry.writer and not instant.is_completed else ""
+    note = entry.problem or ("archived" if entry.archived else opened)
     size = None if entry.bytes is None else text_bytes(entry.bytes)
     start, end = instant.request_time, instant.completion_time
     return (

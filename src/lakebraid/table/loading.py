@@ -76,7 +76,9 @@ def _maybe(storage: Storage, name: str) -> bytes | None:
 def _explain_absence(storage: Storage) -> None:
     files, folders = storage.list_folder("")
     if not files and not folders:
-        raise NotATable(f"There is nothing at {storage.url}. Check the path.", path=storage.url)
+        raise NotATable(
+            f"There is nothing at {storage.url}: no folder, or an empty one. Check the path.", path=storage.url
+        )
     what = "a Delta table" if "_delta_log" in folders else "an Iceberg table" if "metadata" in folders else "files"
     raise NotATable(
         f"{storage.url} holds {what}, but no Hudi table: {PROPERTIES} is missing. Nothing was changed. "

@@ -9,6 +9,7 @@ from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.rollback import roll_back
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.shared import pending_writes
+from lakebraid.txn.stories import silent
 
 ALONE = "one writer at a time"
 _WRITES = ("commit", "deltacommit", "replacecommit")
@@ -23,7 +24,8 @@ def clear_dead(ledger: Ledger, txn: str) -> None:
     now_ms = storage_now_ms(ledger.storage, ledger.clock)
     for start in sorted(state.open):
         if is_expired(ledger.storage, ledger.config, start, now_ms, timeout_ms):
-            roll_back(ledger, txn, start, timeout_ms=timeout_ms)
+            story = silent(timeout_ms, state.writer_of(start))
+            roll_back(ledger, txn, start, timeout_ms=timeout_ms, story=story)
 
 
 def check_alone(now: Round) -> None:
@@ -33,10 +35,12 @@ def check_alone(now: Round) -> None:
         others |= {s for s, i in pending_writes(now.timeline()).items() if i.kind in _WRITES}
     if others:
         other = min(others)
+        writer = now.state.writer_of(other)
         raise WriteConflict(
-            f"{now.ledger.storage.url} has one writer at a time (concurrency 'single'), and the write {other} is open: "
-            "another process writes, or one has died less than a heartbeat's patience ago. Nothing was begun. Wait for it "
+            f"{now.ledger.storage.url} has one writer at a time (concurrency 'single'), and the write {other} "
+            f"{f'of {writer} ' if writer else ''}is open: it goes on, or has died less than a heartbeat's patience ago. Nothing was begun. Wait for it "
             "and write again, or `table.rollback(timeout_seconds=…)` if it is dead. A table for several writers has 'occ'.",
             other=other,
+            other_writer=writer,
             rule=ALONE,
         )

@@ -49,7 +49,7 @@ class Rivals:
     def _check(self, now: Round, own: Collection[GroupId], writer: str, *, is_early: bool) -> None:
         clash = self.clash(now, own, is_early=is_early)
         if clash is not None:
-            raise _conflict(now.ledger, self.begun, clash, writer)
+            raise _conflict(now, self.begun, clash, writer)
 
     def clash(self, now: Round, own: Collection[GroupId], *, is_early: bool = False) -> Clash | None:
         """The first candidate that touches one of these groups; without pending ones if it is early."""
@@ -139,9 +139,9 @@ def _marked_group(marker: MarkerName) -> GroupId | None:
     return None if parsed is None else GroupId(marker.partition_path, parsed.file_id)
 
 
-def _conflict(ledger: Ledger, begun: Begun, clash: Clash, writer: str) -> WriteConflict:
-    other = clash.other
-    rival = writer_of(ledger, other)
+def _conflict(now: Round, begun: Begun, clash: Clash, writer: str) -> WriteConflict:
+    ledger, other = now.ledger, clash.other
+    rival = writer_of(now, other)
     done = f"completed {other.completion_time}" if other.is_completed else "is pending"
     hint = "Write again: it will then begin after the other one."
     if other.kind == "clustering" and not other.is_completed:
@@ -169,9 +169,10 @@ def groups_text(groups: Sequence[GroupId]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def writer_of(ledger: Ledger, other: Instant) -> str:
-    """Who wrote it, as far as that is told."""
+def writer_of(now: Round, other: Instant) -> str:
+    """Who wrote it, or has it open, as far as that is told."""
+    ledger = now.ledger
     if not other.is_completed:
-        return "an unknown writer"
+        return now.state.writer_of(other.request_time) or "an unknown writer"
     extra = load_commit(ledger.storage, ledger.config, other, ledger.clock).extra
     return extra.get(WRITER) or "Apache Hudi"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.damage import damaged
 from lakebraid.format.times import is_instant_time
@@ -51,6 +52,8 @@ class OpenWrite:
     """The only columns it writes; None for whole rows."""
     batch: Batch | None = None
     """Which batch it brings, if batches are told apart."""
+    writer: str = ""
+    """Who writes, as people call it: seen from the beginning, so that one can ask after a writer that is slow or dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,11 @@ class LedgerState:
     def oldest_open(self) -> str | None:
         return min(self.open, default=None)
 
+    def writer_of(self, start: str) -> str | None:
+        """Who has this write open, as far as that is told."""
+        write = self.open.get(start)
+        return None if write is None else write.writer or None
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -184,6 +192,12 @@ def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {k: v for k, v in mapping.items() if k != key}
 
 
+def shown_name(writer: str) -> str:
+    """A writer's name as it stands in every entry while its write is open: not longer than it need be to know it by."""
+    longest = limits.WRITER_NAME_CHARACTERS_MAX
+    return writer if len(writer) <= longest else f"{writer[: longest - 1]}…"
+
+
 def format_entry(entry: Entry) -> bytes:
     state = entry.state
     record = {
@@ -197,7 +211,9 @@ def format_entry(entry: Entry) -> bytes:
         "voids": entry.voids,
         "state": {
             "last": state.last,
-            "open": {s: [w.txn, w.action, w.adds_base, w.columns, _plain(w.batch)] for s, w in state.open.items()},
+            "open": {
+                s: [w.txn, w.action, w.adds_base, w.columns, _plain(w.batch), w.writer] for s, w in state.open.items()
+            },
             "plans": {
                 s: [p.action, p.planner, p.epoch, p.claimant, p.is_removable, p.claimed_at]
                 for s, p in state.plans.items()
@@ -253,10 +269,7 @@ def _entry(record: dict[str, Any]) -> Entry:
         voids=None if record["voids"] is None else _number(record["voids"]),
         state=LedgerState(
             last=_text(state["last"]),
-            open={
-                _text(s): OpenWrite(_text(w[0]), _text(w[1]), w[2] is True, _texts(w[3]), _batch(w[4]))
-                for s, w in state["open"].items()
-            },
+            open={_text(s): _open_write(w) for s, w in state["open"].items()},
             plans={
                 _text(s): PendingPlan(_text(p[0]), _text(p[1]), _number(p[2]), _text(p[3]), p[4] is True, _text(p[5]))
                 for s, p in state["plans"].items()
@@ -283,6 +296,12 @@ def _entry(record: dict[str, Any]) -> Entry:
             replaced_file=None if state.get("replaced_file") is None else _text(state["replaced_file"]),
         ),
     )
+
+
+def _open_write(value: list[Any]) -> OpenWrite:
+    # Entries of earlier releases do not say who writes.
+    writer = _text(value[5]) if len(value) > 5 else ""
+    return OpenWrite(_text(value[0]), _text(value[1]), value[2] is True, _texts(value[3]), _batch(value[4]), writer)
 
 
 def _times(entry: Entry) -> list[str]:

@@ -125,7 +125,9 @@ def register_consumer(ledger: Ledger, name: str, position: str | None) -> str:
         known = now.state.consumers.get(name)
         if known is not None:
             return Already(known)
-        begin = (now.timeline().last_completion or NEVER) if position is None else position
+        # While a restore is under way, the moments between its target and itself are not readable; its own is.
+        newest = max((now.timeline().last_completion or NEVER, *now.state.restores))
+        begin = newest if position is None else position
         if begin > now.state.last:
             raise _not_yet(ledger, name, begin)
         if begin != NEVER:

@@ -18,7 +18,6 @@ from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import (
     CommitRefused,
-    EnvironmentProblem,
     LakebraidError,
     ObjectExists,
     ObjectNotFound,
@@ -26,26 +25,30 @@ from lakebraid.errors import (
     StorageError,
 )
 from lakebraid.format.names import parse_timeline_file
-from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.storage.protocol import Storage
-from lakebraid.table.loading import load_timeline, pause
+from lakebraid.table.loading import load_timeline
 from lakebraid.txn.entries import (
     LEDGER,
-    STAGED,
     Entry,
     LedgerState,
     entry_name,
     format_entry,
     parse_entry,
     parse_entry_name,
-    parse_staged_name,
-    staged_name,
 )
 from lakebraid.txn.hudi_lock import Hold
 from lakebraid.txn.rounds import Already, Decision, Round, Rule
-from lakebraid.txn.shared import check_settings, greatest_time, is_archived, mind_others
-from lakebraid.txn.turns import Turn, asking
+from lakebraid.txn.shared import (
+    check_settings,
+    greatest_time,
+    is_archived,
+    mind_others,
+    stop_writers,
+    wait_out_skew,
+)
+from lakebraid.txn.staged import check_clock, copied, stage, sweep
+from lakebraid.txn.turns import Turn, asking, patience_seconds
 
 _GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
 
@@ -152,8 +155,7 @@ class Ledger:
 
     def sweep_staged(self, below: int) -> None:
         """Removes staged objects of slots below: their entries are true or void for ever."""
-        names = [info.name for info in self.storage.list(STAGED)]
-        self.storage.delete([n for n in names if (slot := parse_staged_name(n)) is not None and slot < below])
+        sweep(self.storage, below)
 
     def _try(
         self,
@@ -212,7 +214,7 @@ class Ledger:
         if self.known is None or self.known.number < mine.number:
             self.known = mine
         if self.is_shared and mine.time > before.time:
-            self._wait_out_skew(mine.time)
+            wait_out_skew(self.clock, self.config, mine.time)
         self._tidy(before, mine)
 
     def _beaten(self, mine: Entry) -> tuple[bool, None]:
@@ -244,67 +246,25 @@ class Ledger:
 
     def _make_true(self, entry: Entry) -> bool:
         """False if a staged object is gone: then it has been true already, or, on a shared table, it is void."""
-        return all(self._copied(source, target) for source, target in entry.files)
-
-    def _copied(self, source: str, target: str) -> bool:
-        for attempt in range(limits.STORE_RETRIES_MAX):
-            try:
-                self.storage.copy(source, target)
-            except ObjectNotFound:
-                return False
-            except OutcomeUnknown:
-                pause(self.clock, attempt)
-            else:
-                return True
-        raise OutcomeUnknown(
-            f"{self.storage.url} did not confirm {target}. It was decided and will appear. Nothing was removed. "
-            "Look at the timeline before trying again.",
-            path=target,
-        )
+        is_true = all(copied(self.storage, self.clock, source, target) for source, target in entry.files)
+        if is_true and self.is_shared and entry.kind == "restore":
+            stop_writers(self.storage, self.config, min(entry.state.restores))
+        return is_true
 
     def _stage(self, newest: Entry, txn: str, outcome: Decision, voids: int | None) -> Entry:
         number = newest.number + 1
         staged: dict[bytes, str] = {}
         for data, _ in outcome.files:
             # Equal bytes (the empty files of a beginning) share one object: it is read, never changed.
-            staged[data] = staged.get(data) or self._staged_object(number, data)
+            staged[data] = staged.get(data) or stage(self.storage, self.clock, number, data)
         if staged and outcome.kind == "begin":
-            self._check_clock(next(iter(staged.values())))
+            check_clock(self.storage, self.clock, next(iter(staged.values())))
         folder = f"{self.config.timeline_folder}/"
         files = tuple((staged[data], name if "/" in name else folder + name) for data, name in outcome.files)
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
         return Entry(number, txn, outcome.kind, outcome.state.last, floor, files, outcome.state, voids)
-
-    def _staged_object(self, number: int, data: bytes) -> str:
-        # An unanswered create goes on under a fresh name: no name is ever written twice. (LEDGER, H7)
-        for attempt in range(limits.STORE_RETRIES_MAX):
-            name = staged_name(number, self.clock.token())
-            try:
-                self.storage.create(name, data)
-            except (OutcomeUnknown, ObjectExists):
-                pause(self.clock, attempt)
-            else:
-                return name
-        raise StorageError(
-            f"{self.storage.url} did not confirm {limits.STORE_RETRIES_MAX} small writes in a row. Nothing was decided; "
-            "the table is as before. Try again when the store answers.",
-            path=self.storage.url,
-        )
-
-    def _check_clock(self, staged: str) -> None:
-        """One bad clock would drag the times of all writers along."""
-        try:
-            ahead_ms = self.clock.now_ms() - self.storage.info(staged).modified_ms
-        except ObjectNotFound:
-            return  # swept: others have taken the slot meanwhile, and the create will say so
-        if ahead_ms > limits.CLOCK_AHEAD_MS_MAX:
-            raise EnvironmentProblem(
-                f"The clock of this machine is {ahead_ms // 1000:,} seconds ahead of the storage of {self.storage.url}. "
-                "Nothing was decided; the table is as before. Set the clock (NTP) and try again.",
-                ahead_ms=ahead_ms,
-            )
 
     def _tidy(self, before: Entry, mine: Entry) -> None:
         """Removes what no one needs; a failure costs nothing, it will be swept later."""
@@ -332,7 +292,7 @@ class Ledger:
 
     def _let_others_go(self, entry: Entry, attempted: _Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""
-        until = self.clock.monotonic() + limits.TURN_WAIT_SECONDS_MAX
+        until = self.clock.monotonic() + patience_seconds(self._asking)
         while self._asking and not (attempted.has_waited or self.may_ask or self.is_shared):
             self.clock.sleep(0.005 + 0.02 * self.clock.random())
             entry = self.newest()
@@ -380,16 +340,6 @@ class Ledger:
             return _GENESIS
         before = self._read(entry.number - 1)
         return self._before(before) if entry.voids == before.number else before
-
-    def _wait_out_skew(self, time: str) -> None:
-        """Keeps Hudi's lock until every clock that is wrong by no more than Hudi allows has passed the time just given.
-
-        Hudi's writers take their times from their clocks alone: without this the next one could begin before us.
-        """
-        until_ms = parse_instant_time(time, self.config.zone) + self.config.clock_skew_ms
-        ahead_ms = until_ms - self.clock.now_ms()
-        if ahead_ms > 0:
-            self.clock.sleep(min(ahead_ms, limits.CLOCK_AHEAD_MS_MAX) / 1000)
 
     def _stand_back(self, attempt: int) -> None:
         """Lets others go first after some lost races; the first ones are simply tried again."""

@@ -17,7 +17,7 @@ from lakebraid.model.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
 from lakebraid.txn.batches import check_new, with_batch, with_published
-from lakebraid.txn.entries import Batch, LedgerState, OpenWrite, without
+from lakebraid.txn.entries import Batch, LedgerState, OpenWrite, shown_name, without
 from lakebraid.txn.ledger import DecisionUnknown, Ledger
 from lakebraid.txn.rounds import Already, Decision, Round
 from lakebraid.txn.unpublishing import check_no_restore, decide_after_restores
@@ -31,6 +31,7 @@ def begin(
     adds_base: bool = False,
     columns: tuple[str, ...] | None = None,
     batch: Batch | None = None,
+    writer: str = "",
     beat: Callable[[str], None] | None = None,
     seen: Callable[[Round, str], None] | None = None,
 ) -> str:
@@ -53,7 +54,9 @@ def begin(
             seen(now, start)
         names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
-        state = now.timed(open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns, batch)})
+        state = now.timed(
+            open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns, batch, shown_name(writer))}
+        )
         return Decision("begin", state, files, start)
 
     return str(decide_after_restores(ledger, txn, rule, before_true=beat))

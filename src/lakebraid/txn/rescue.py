@@ -62,7 +62,10 @@ def rescue(
         _, adoptable = find_dead(ledger, timeout_ms=timeout_ms)
         begun += [r for r in adoptable if adopt_rollback(ledger, txn, r, timeout_ms=timeout_ms)]
     dead = _dead_writes(ledger, timeout_ms)
-    writes = {victim: take_back(ledger, txn, victim, timeout_ms, story=silent(timeout_ms)) for victim in dead}
+    writes = {
+        victim: take_back(ledger, txn, victim, timeout_ms, story=silent(timeout_ms, writer))
+        for victim, writer in dead.items()
+    }
     plans = _take_back_plans(ledger, txn, timeout_ms, plan_delay_ms)
     decided = {victim: rollback for victim, rollback in (writes | plans).items() if rollback is not None}
     for rollback in dict.fromkeys((*begun, *decided.values())):
@@ -71,7 +74,8 @@ def rescue(
     return Rescue(rolled_back, (*restores, *begun), plans=tuple(victim for victim in decided if victim in plans))
 
 
-def _dead_writes(ledger: Ledger, timeout_ms: int) -> list[str]:
+def _dead_writes(ledger: Ledger, timeout_ms: int) -> dict[str, str | None]:
+    """Starts of writes without a sign of life, and who began them."""
     storage, state = ledger.storage, ledger.newest().state
     dead = []
     if state.open:
@@ -79,7 +83,7 @@ def _dead_writes(ledger: Ledger, timeout_ms: int) -> list[str]:
         dead = [s for s in sorted(state.open) if is_expired(storage, ledger.config, s, now_ms, timeout_ms)]
     if ledger.is_shared:
         dead += find_dead(ledger, timeout_ms=timeout_ms)[0]
-    return dead
+    return {start: state.writer_of(start) for start in dead}
 
 
 def _take_back_plans(ledger: Ledger, txn: str, timeout_ms: int, delay_ms: int) -> dict[str, str | None]:

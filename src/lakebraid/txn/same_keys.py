@@ -110,7 +110,7 @@ def _keys(storage: Storage, name: str, size: int, *, since: str | None = None) -
 
 def _conflict(now: Round, start: str, rival: Instant, key: str, writer: str) -> WriteConflict:
     ledger = now.ledger
-    other_writer = writer_of(ledger, rival)
+    other_writer = writer_of(now, rival)
     what = f"the key {key!r:.200}" if key != "?" else "keys that are no longer known"
     return WriteConflict(
         f"The write {start} of {ledger.storage.url} (by {writer}) was refused: the {rival.kind} {rival.request_time} (by "

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import ObjectNotFound
+from lakebraid.errors import CorruptFile, ObjectNotFound
 from lakebraid.format.avro_types import parse_avro_schema
 from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import parse_timeline_file
@@ -75,6 +76,13 @@ class Writing:
             ledger.lock = lock
         ledger.known, ledger.true = known, true
         return ledger
+
+    def open_writers(self, config: TableConfig) -> dict[str, str | None]:
+        """Who has which write open, by its start; nobody is known where the ledger is damaged."""
+        with contextlib.suppress(CorruptFile):
+            state = Ledger(self.storage, self.clock, config).newest().state
+            return {start: state.writer_of(start) for start in state.open}
+        return {}
 
     def remember(self, ledger: Ledger) -> None:
         known, _ = self._newest

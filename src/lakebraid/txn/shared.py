@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from lakebraid import limits
+from lakebraid.clock import Clock
 from lakebraid.errors import CommitRefused, CorruptFile, ObjectNotFound, StorageError
 from lakebraid.format.names import State, TimelineFileName, parse_timeline_file
 from lakebraid.format.rollbacks import RollbackPlan, parse_rollback_plan
+from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.instant import Instant, action_family
 from lakebraid.model.timeline import Timeline
@@ -20,6 +22,7 @@ from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_config, load_timeline
+from lakebraid.table.restores import load_restore_plan
 from lakebraid.txn.entries import LedgerState, PendingPlan
 
 _VISIBLE_KINDS: Final = frozenset({"begin", "plan", "publish"})
@@ -164,3 +167,30 @@ def _is_inflight(instant: Instant | None) -> bool:
 def _is_completed(timeline: Timeline, start: str) -> bool:
     instant = timeline.write(start)
     return instant is not None and instant.is_completed
+
+
+def stop_writers(storage: Storage, config: TableConfig, restore: str) -> None:
+    """Takes what a restore names, and what has not completed, off the timeline while Hudi's lock is still ours.
+
+    A job of Hudi asks for its inflight file before it completes, and for nothing else. If it were still there when the
+    lock passes on, the job could be told that its rows are in the table, and the restore would take them back.
+    """
+    named = {instant.request_time for instant in load_restore_plan(storage, config, restore).instants}
+    files = storage.list_folder(config.timeline_folder)[0]
+    parsed = [name for file in files if (name := parse_timeline_file(file.name.rpartition("/")[2])) is not None]
+    ours = [name for name in parsed if name.request_time in named and action_family(name.action) == "write"]
+    completed = {name.request_time for name in ours if name.state is State.COMPLETED}
+    for state in (State.REQUESTED, State.INFLIGHT):  # of what is no longer requested no inflight file is made
+        doomed = [n.format() for n in ours if n.state is state and n.request_time not in completed]
+        storage.delete([f"{config.timeline_folder}/{name}" for name in doomed])
+
+
+def wait_out_skew(clock: Clock, config: TableConfig, time: str) -> None:
+    """Keeps Hudi's lock until every clock that is wrong by no more than Hudi allows has passed the time just given.
+
+    Hudi's writers take their times from their clocks alone: without this the next one could begin before us.
+    """
+    until_ms = parse_instant_time(time, config.zone) + config.clock_skew_ms
+    ahead_ms = until_ms - clock.now_ms()
+    if ahead_ms > 0:
+        clock.sleep(min(ahead_ms, limits.CLOCK_AHEAD_MS_MAX) / 1000)

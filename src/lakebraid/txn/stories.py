@@ -30,9 +30,10 @@ def given_up(writer: str) -> str:
     return _text("Aborted", "Its writer gave it up.", {"writer": writer})
 
 
-def silent(timeout_ms: int) -> str:
+def silent(timeout_ms: int, writer: str | None = None) -> str:
     """The story of a write whose writer seemed dead."""
-    return _text("RolledBack", f"Its writer showed no sign of life for {timeout_ms / 1000:g} seconds or more.", {})
+    why = f"Its writer showed no sign of life for {timeout_ms / 1000:g} seconds or more."
+    return _text("RolledBack", why, {} if writer is None else {"writer": writer})
 
 
 def parse_story(text: str | None) -> dict[str, Any]:

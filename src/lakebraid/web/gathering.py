@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from lakebraid import limits
@@ -35,6 +35,10 @@ class Seen:
     details: Details
     is_archived: bool = False
 
+    def by(self, writer: str | None) -> Seen:
+        """The same with who has it open: its own files say so only at the end."""
+        return self if writer is None else replace(self, details=replace(self.details, writer=writer))
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -62,6 +66,9 @@ def load_facts(storage: Storage, clock: Clock, known: Known | None = None, insta
     archived = _tried(problems, lambda: reader.archived(active)) or ([], 0)
     view = _tried(problems, lambda: load_view(storage, config, clock))
     status = _tried(problems, lambda: load_status(storage, clock))
+    if status is not None:
+        names = {writer.instant: writer.writer for writer in status.writers}
+        seen = [s if s.instant.is_completed else s.by(names.get(s.instant.request_time)) for s in seen]
     left_out = len(active) - len(seen) + archived[1]
     return Facts(
         config,

@@ -28,7 +28,7 @@ from lakebraid.web.gathering import Facts, Seen
 
 SERVICES = (*sorted(PLANNED), "clean", "rollback", "restore", "savepoint", "indexing")
 _ENDS = {None: "taken back", "RolledBack": "taken back", "Aborted": "aborted"}
-_NAMELESS, _OPEN, _TAKEN_BACK = "(unnamed writer)", "(open writes)", "(taken back)"
+_NAMELESS, _OPEN, _TAKEN_BACK, _CREATION = "(unnamed writer)", "(open writes)", "(taken back)", "(creation)"
 
 
 def build_model(facts: Facts, files_max: int = limits.VIEW_FILES_MAX) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _instant(seen: Seen, zone: tzinfo) -> dict[str, Any]:
     instant, details = seen.instant, seen.details
     kind = kind_of(instant, details)
     is_service = kind in SERVICES
-    lane = kind if is_service else details.writer or (_NAMELESS if instant.is_completed else _OPEN)
+    lane = kind if is_service else details.writer or _nameless(seen)
     partitions = sorted({f.group.partition for f in details.files})
     return {
         "start": instant.request_time,
@@ -124,6 +124,14 @@ def _instant(seen: Seen, zone: tzinfo) -> dict[str, Any]:
         "note": details.note,
         "problem": details.problem,
     }
+
+
+def _nameless(seen: Seen) -> str:
+    """The lane of a write that names nobody: those of Hudi, and the empty one with which our tables begin."""
+    if not seen.instant.is_completed:
+        return _OPEN
+    is_first = seen.details.operation == "BULK_INSERT" and not seen.details.files
+    return _CREATION if is_first else _NAMELESS
 
 
 def _taken_back(instants: list[dict[str, Any]], facts: Facts) -> Iterator[dict[str, Any]]:
@@ -174,7 +182,7 @@ def _mark_late(instants: list[dict[str, Any]], facts: Facts) -> None:
 def _lanes(instants: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The lanes, writers by their first start and then services; each instant's `lane` becomes its place."""
     order: dict[tuple[int, str], None] = {}
-    ranks = {_NAMELESS: 1, _OPEN: 2, _TAKEN_BACK: 3}
+    ranks = {_NAMELESS: 1, _OPEN: 2, _TAKEN_BACK: 3, _CREATION: 4}
     for instant in instants:
         name = instant["lane"]
         rank = 10 + SERVICES.index(name) if instant.get("service") else ranks.get(name, 0)

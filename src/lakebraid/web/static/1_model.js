@@ -16,7 +16,9 @@ function styleOf(instant) {
 
 /** Everything that depends on the model alone; made anew when a live page gets news. */
 function prepare(model) {
+  const dead = new Map((model.status?.writers ?? []).filter((w) => w.is_silent).map((w) => [w.instant, w]));
   const instants = model.instants.map((given, at) => ({ ...given, at, style: styleOf(given), open: given.state === "requested" || given.state === "inflight" }));
+  for (const i of instants) if (i.open && i.style === "write" && dead.has(i.start)) i.silent = dead.get(i.start);
   const timed = instants.filter((i) => i.t0 !== undefined);
   const first = timed.length ? Math.min(...ends(timed.map((i) => i.t0))) : model.now;
   let last = first;
@@ -110,10 +112,11 @@ function clock(digits, withDate = true) {
   return withDate ? `${digits.slice(0, 4)}-${digits.slice(4, 6)}-${digits.slice(6, 8)} ${time}` : time;
 }
 const kindName = (i) => (i.style === "write" ? (i.operation ?? "write").toLowerCase().replaceAll("_", " ") : KINDS[i.style].name);
-const stateClass = (i) => (i.state === "completed" ? "good" : i.open ? "wait" : "bad");
+const stateClass = (i) => (i.state === "completed" ? "good" : i.open && !i.silent ? "wait" : "bad");
 function spoken(data, i) {
   const parts = [kindName(i), i.state, data.lanes[i.lane].name, `started ${clock(i.start, false)}`];
   if (!i.open) parts.push(`took ${took(i.t1 - i.t0)}`);
+  if (i.silent) parts.push("silent: may be rolled back");
   if (i.rows !== undefined) parts.push(`${count(i.rows)} rows`);
   if (i.late) parts.push("finished late: lands in the next slice");
   return parts.join(", ");

@@ -83,7 +83,7 @@ class Painter {
   }
 
   bar(view, i, { x, end, wide, y }) {
-    const c = this.context, k = this.colours, colour = k[i.style];
+    const c = this.context, k = this.colours, colour = i.silent ? k.rollback : k[i.style];
     const dim = (view.hits && !view.hits.has(i.at)) || (i.archived && !view.hits);
     c.globalAlpha = view.hits && dim ? 0.18 : dim ? 0.6 : 1;
     const w = Math.max(2, wide);
@@ -106,7 +106,7 @@ class Painter {
   }
 
   inside(i, x, y, wide) {
-    const c = this.context, words = i.by ? i.state : i.style === "write" ? (i.rows === undefined ? "open" : `${short(i.rows)} rows`) : i.open ? "planned" : KINDS[i.style].name;
+    const c = this.context, words = i.by ? i.state : i.style === "write" ? (i.silent ? "silent" : i.rows === undefined ? "open" : `${short(i.rows)} rows`) : i.open ? "planned" : KINDS[i.style].name;
     c.font = "600 10.5px system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
     const room = wide - 24, full = c.measureText(words).width <= room ? words : i.rows !== undefined && i.style === "write" ? short(i.rows) : "";
     if (full && c.measureText(full).width <= room) { c.fillStyle = i.state === "completed" ? this.colours.on : i.open ? this.colours.text : this.colours.rollback; c.fillText(full, Math.max(x, 4) + 5, y + BAR / 2 + 0.5); }

@@ -29,6 +29,7 @@ function showDetails(side, data, i, choose) {
   const back = el("button", { type: "button", onclick: () => choose(null), title: "Back (Esc)", "aria-label": "Close details" }, "✕");
   const parts = [el("div", { class: "row" }, title, back)];
   if (i.problem) parts.push(el("p", { class: "callout warn" }, i.problem));
+  if (i.silent) parts.push(el("p", { class: "callout warn" }, "Its writer is silent: ", i.silent.beat_age_ms === null ? "no heartbeat is there" : `the last heartbeat was ${took(i.silent.beat_age_ms)} ago`, ". Whoever runs lakebraid rollback takes it back; none of its rows is visible."));
   if (i.late) parts.push(el("p", { class: "callout" }, "Finished late: it began before the compaction ", link(data, i.late, choose), " was planned and completed after. Its log files do not belong to what that compaction merges; they land in the slice that it opened (RFC-66)."));
   if (i.by) parts.push(el("p", { class: "callout warn" }, i.why?.why ?? "Aborted, refused because of a conflict, or given up after too long a silence.", i.why?.other && [" In the way: ", link(data, i.why.other, choose), i.why.other_writer ? ` of ${i.why.other_writer}.` : "."]), el("p", { class: "callout" }, "No reader has seen or will see a row of it. Taken back by ", link(data, i.by, choose), "."));
   parts.push(facts(
@@ -76,7 +77,7 @@ function showNow(side, data, choose) {
   if (!s) { side.replaceChildren(...parts); return; }
   const list = (title, rows, make) => { if (rows.length) parts.push(el("h3", {}, `${title} (${count(rows.length)})`), el("ul", { class: "things" }, some(rows, make))); };
   list("What to run", s.advice, (a) => el("li", {}, el("code", {}, a.command), el("small", {}, a.reason)));
-  list("Open writes", s.writers, (w) => el("li", {}, link(data, w.instant, choose), w.is_hudi ? " Apache Hudi" : "", w.is_silent ? el("span", { class: "pill bad" }, "silent") : "", el("small", {}, `open for ${took(w.age_ms)}; `, w.beat_age_ms === null ? "no heartbeat" : `heartbeat ${took(w.beat_age_ms)} ago`), beat(w)));
+  list("Open writes", s.writers, (w) => el("li", {}, link(data, w.instant, choose), " ", w.writer ?? "", " ", w.is_silent ? el("span", { class: "pill bad" }, "silent") : "", el("small", {}, `open for ${took(w.age_ms)}; `, w.beat_age_ms === null ? "no heartbeat" : `heartbeat ${took(w.beat_age_ms)} ago`), beat(w)));
   list("Plans", s.plans, (p) => el("li", {}, link(data, p.instant, choose, `${p.kind} ${clock(p.instant, false)}`), " ", el("span", { class: `pill ${p.is_claimed && !p.is_silent ? "good" : "wait"}` }, p.is_claimed ? (p.is_silent ? "executor silent" : "claimed") : "waits"), el("small", {}, `${p.groups === null ? "cannot be read" : `${count(p.groups)} file groups`}; planned ${took(p.age_ms)} ago${p.is_removable ? "; removable" : ""}`)));
   list("Rollbacks under way", Object.entries(s.rollbacks), ([start, victim]) => el("li", {}, link(data, start, choose), el("small", {}, `takes back ${victim}`)));
   list("Cleans under way", s.cleans, (start) => el("li", {}, link(data, start, choose)));

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stands in for the tasks of a placed write: looks keys up in tiny base files, rewrites these, fills small ones, makes new ones.
+
+What decides stays the product's: the view, which groups are closed, how rows are shared out, and every check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from greenlet import getcurrent
+
+from lakebraid.api import placing as product_placing
+from lakebraid.errors import ObjectNotFound, SnapshotExpired, StorageError
+from lakebraid.format.commit import WriteStat
+from lakebraid.format.names import BaseFileName
+from lakebraid.model.placement import Room, share_out
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.rewrite import Target
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.txn import same_keys
+from simulator.executors import run_tasks
+from simulator.oracle import Change
+from simulator.tasks import MARK, Version, create_once, merge, put, read_versions, write_log
+
+if TYPE_CHECKING:
+    from simulator.scene import Scene
+
+_ROW_BYTES = 45.0
+"""About what a row takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All changes of one write."""
+
+    changes: tuple[Change, ...]
+    pieces: tuple[Any, ...]
+    rules: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The changes of each target, and the keys that are new there."""
+
+    targets: tuple[Target, ...]
+    changes: tuple[tuple[Change, ...], ...]
+    new: frozenset[str]
+
+
+def placed_tasks(scene: Scene) -> tuple[tuple[Any, str, Any], ...]:
+    """What to put in whose place for one history."""
+    return (
+        (product_placing, "gather", _gather),
+        (product_placing, "finder", lambda *_: None),
+        (product_placing, "place", partial(_place, scene)),
+        (product_placing, "write_placed", partial(_write_placed, scene)),
+        (same_keys, "_keys", _keys),
+        (same_keys, "_common_key", _common_key),
+    )
+
+
+def _gather(_plan: Any, pieces: list[Any], _task: int) -> Gathered:
+    return Gathered(tuple(change for piece in pieces for change in piece.rows), tuple(pieces))
+
+
+def _place(scene: Scene, storage: Storage, plan: Any, rows: Gathered, ground: Any, _find: Any) -> tuple[Any, Placed]:
+    """Where each change goes. A delete of a key that is not there does nothing, and the oracle is told so."""
+    places = _Places(scene, storage, ground)
+    for partition in sorted({scene.oracle.partition_of(change.key) for change in rows.changes}):
+        own = [change for change in rows.changes if scene.oracle.partition_of(change.key) == partition]
+        places.add(partition, own)
+    intent = scene.oracle.intents[plan.start]
+    intent.changes = tuple(change for change in intent.changes if change not in places.void)
+    return rows, Placed(tuple(places.targets), tuple(tuple(found) for found in places.changes), frozenset(places.new))
+
+
+@dataclass(slots=True)
+class _Places:
+    scene: Scene
+    storage: Storage
+    ground: Any
+    targets: list[Target] = field(default_factory=list)
+    changes: list[list[Change]] = field(default_factory=list)
+    new: set[str] = field(default_factory=set)
+    void: list[Change] = field(default_factory=list)
+
+    def add(self, partition: str, changes: list[Change]) -> None:
+        groups = [target for target in self.ground.groups.get(partition, ()) if target.slice is not None]
+        homes = {version.key: target for target in groups for version in _base(self.storage, target)}
+        fresh = [change for change in changes if change.key not in homes]
+        self.void += [change for change in fresh if change.value is None]
+        fresh = [change for change in fresh if change.value is not None]
+        for change in changes:
+            if change.key in homes:
+                self._put(homes[change.key], change)
+        is_open = [t for t in groups if (partition, t.file_id) not in self.ground.closed]
+        rooms = [Room(t.file_id, t.slice.base_size) for t in is_open] if self.scene.setting.cow else []
+        known = {target.file_id: target for target in groups}
+        left = iter(sorted(fresh, key=lambda change: change.key))
+        for share in share_out(len(fresh), rooms, _ROW_BYTES, self.ground.sizes):
+            target = known[share.file_id] if share.file_id else Target(partition, self.ground.new_id())
+            for _ in range(share.rows):
+                change = next(left)
+                self.new.add(change.key)
+                self._put(target, change)
+
+    def _put(self, target: Target, change: Change) -> None:
+        if target not in self.targets:
+            self.targets.append(target)
+            self.changes.append([])
+        self.changes[self.targets.index(target)].append(change)
+
+
+def _write_placed(scene: Scene, storage: Storage, plan: Any, _rows: Any, placed: Placed, task: int) -> list[StagedFile]:
+    work: list[Callable[[Storage], Any]] = []
+    for target, changes in zip(placed.targets, placed.changes, strict=True):
+        if scene.setting.cow or target.slice is None:
+            rewrite = partial(_rewrite, new=placed.new, by_event=scene.setting.by_event)
+            work.append(partial(rewrite, start=plan.start, target=target, changes=changes, task=task))
+        else:
+            work.append(partial(_append, start=plan.start, target=target, changes=changes, task=task))
+    if not scene.setting.executors:
+        return [write(storage) for write in work]
+    thread: Any = getcurrent()
+    files: Any = run_tasks(scene, thread.process, f"{thread.label}.{plan.start[10:]}", work)
+    if files is None:
+        raise StorageError("The tasks of a write failed. Nothing was published. Write again.")
+    return list(files)
+
+
+def _rewrite(
+    storage: Storage,
+    start: str,
+    target: Target,
+    changes: tuple[Change, ...],
+    task: int,
+    *,
+    new: frozenset[str],
+    by_event: bool,
+) -> StagedFile:
+    """The next base file of a group: its rows and the changes."""
+    kept = [] if target.slice is None else _base(storage, target)
+    mine = [Version(c.key, c.order, start, c.value, start) for c in changes]
+    winners = merge([*kept, *mine], by_event=by_event)
+    rows = [[v.key, v.order, v.start, v.value] for _, v in sorted(winners.items()) if v.value is not None]
+    name = BaseFileName(target.file_id, f"{task}-0-0", start, ".parquet").format()
+    create_once(storage, f"{target.partition}/.hoodie_partition_metadata", MARK)
+    put(storage, start, target.partition, name, {"r": rows})
+    inserts = sum(c.key in new for c in changes)
+    deletes = len(kept) + inserts - len(rows)
+    previous = "" if target.slice is None else target.slice.base_request_time
+    return StagedFile(
+        target.partition, target.file_id, name, 100, len(rows), deletes, is_base=True, previous=previous,
+        inserts=inserts, updates=len(changes) - inserts - deletes,
+    )  # fmt: skip
+
+
+def _append(storage: Storage, start: str, target: Target, changes: tuple[Change, ...], task: int) -> StagedFile:
+    made = write_log(storage, start, (target.partition, target.file_id), changes, task)
+    return StagedFile(made.partition, made.file_id, made.name, 100, made.rows, made.deletes, is_base=False)
+
+
+def _base(storage: Storage, target: Target) -> list[Version]:
+    name = target.slice.base_name if target.slice is not None else None
+    if name is None:
+        return []
+    try:
+        return read_versions(storage.read(name, 1 << 20))
+    except ObjectNotFound as error:
+        raise SnapshotExpired(f"{name} was cleaned away. Nothing was changed. Read again.", file=name) from error
+
+
+def _keys(storage: Storage, name: str, _size: int, *, since: str | None = None) -> Iterator[pa.Array]:
+    """The keys of a base file, of all rows or of those that one write has brought."""
+    versions = read_versions(storage.read(name, 1 << 20))
+    yield pa.array([v.key for v in versions if since in (None, v.start)], pa.string())
+
+
+def _common_key(storage: Storage, stat: WriteStat, own: pa.Array) -> str | None:
+    mine = set(own.to_pylist())
+    found = [key for keys in _keys(storage, stat.path or "", 0) for key in keys.to_pylist() if key in mine]
+    return min(found, default=None)

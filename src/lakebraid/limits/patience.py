@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long and how often: waits, attempts, silences, and what is remembered for those who come late."""
+
+from __future__ import annotations
+
+from typing import Final
+
+READ_ATTEMPTS_MAX: Final = 12
+"""How often a reader starts again because a cleaner or rollback worked beside it."""
+
+EMPTY_COMPLETED_RETRIES: Final = 3
+"""How often a completed but still empty timeline file is read again (Hudi creates, then fills, it)."""
+
+EMPTY_COMPLETED_MS_MAX: Final = 60_000
+"""After this time nobody will fill an empty completed timeline file any more; waiting for each of many takes hours."""
+
+JAVA_ANSWER_SECONDS_MAX: Final = 10
+"""How long a Java without a `release` file may take to tell its version."""
+
+STORE_RETRIES_MAX: Final = 6
+"""How often an object store's reads and other repeatable calls are tried again; conditional creates never are."""
+
+STORE_RETRY_SECONDS_MAX: Final = 60
+"""For how long; a request signed minutes ago is refused by most stores."""
+
+DECIDE_ATTEMPTS_MAX: Final = 10_000
+"""How often a decision is tried again because another writer was faster; hundreds happen with 64 busy writers."""
+
+LEDGER_ENTRIES_KEPT: Final = 1000
+"""Entries of the ledger that are kept at least; one is enough to be right, the others tell what happened."""
+
+CLOCK_AHEAD_MS_MAX: Final = 120_000
+"""How far this machine's clock may be ahead of the storage's: times never run back, so one bad clock drags all."""
+
+STAGED_HELD_MAX: Final = 64
+"""Staged objects of beginnings that are removed together with later ones."""
+
+GONE_STARTS_MAX: Final = 1000
+"""Rolled-back starts that the ledger remembers, the newest of them."""
+
+PLACE_ATTEMPTS_MAX: Final = 3
+"""How often a data file is created again whose creation was not answered; then the task fails and may run again."""
+
+HEARTBEAT_INTERVAL_MS: Final = 20_000
+"""How often a writer shows that it lives. Hudi's judges allow two minutes, and so do ours: five beats may be missed."""
+
+HEARTBEAT_TIMEOUT_MS: Final = 120_000
+"""After this silence a writer may be rolled back: Hudi's own default (60 s, twice)."""
+
+ZONE_DIFFERENCE_MS_MAX: Final = 7 * 60_000
+"""How far a completion time may be from when its file was made, in a table in local time: zones differ by quarters of
+an hour, and a completion is written at once."""
+
+LOCK_WAIT_SECONDS_MAX: Final = 120
+"""How long one decision waits for Hudi's lock; Hudi holds it for parts of a second, seldom for seconds."""
+
+LOCK_POLL_SECONDS_MAX: Final = 0.25
+"""The longest pause between two looks at a lock that somebody else holds."""
+
+LOCK_HEIRS_MAX: Final = 100
+"""How many processes may die, one after the other, while they remove the lock of a dead one."""
+
+LOCK_VALID_MS: Final = 300_000
+"""How long a lock on an object store is valid without being renewed: Hudi's default."""
+
+LOCK_RENEW_SECONDS: Final = 30
+"""How often it is renewed while it is held: Hudi's default."""
+
+LOCK_DRIFT_MS: Final = 500
+"""How far the clocks of two holders may differ, as Hudi has it; nobody takes an expired lock before that."""
+
+LOCK_MARGIN_MS: Final = 60_000
+"""A lock that is valid for less than this is renewed before anything is decided under it."""
+
+UNLOCK_ATTEMPTS_MAX: Final = 5
+"""How often giving a lock back is tried before the user is told that it stays behind."""
+
+CONFLICT_RETRIES: Final = 30
+"""How often a write is done again because another one was in the way: one of them always gets through, so this is only
+reached if thirty others were faster, one after the other."""
+
+ASIDE_SECONDS: Final = 0.5
+"""How long a refused write waits for others at its file groups before it is done again, the first time; twice as long each
+time, since who is refused again and again has many rivals. A rival that takes minutes is overtaken then."""
+
+ASIDE_SECONDS_MAX: Final = 4.0
+"""And no longer than this: some commits of a busy table."""
+
+ASIDE_LOOK_SECONDS: Final = 0.08
+"""About how often it looks: longer than a beginning takes, so that of several who wait the second sees the first."""
+
+PLAN_ROLLBACK_DELAY_MS: Final = 60 * 60_000
+"""How long a removable plan may wait for its executor before it is rolled back: longer than a queue of services takes,
+shorter than what its groups can do without cleaning (RFC-79's `table_service_rollback_delay`)."""
+
+HISTORY_ATTEMPTS_MAX: Final = 100
+"""How often an archiver looks again because another one wrote the next manifest first, or the store did not answer."""
+
+HISTORY_MANIFESTS_KEPT: Final = 3
+"""Manifests of the history that stay for readers who have just looked at one: Hudi's own number."""
+
+GONE_MS: Final = 60 * 60_000
+"""How long late files of a write that was rolled back are reckoned with: tasks of Spark end minutes after their driver.
+Until then the timeline is not archived past it, for Hudi takes every file older than its timeline for committed."""
+
+LEASE_INTERVAL_MS: Final = 60_000
+"""How often a reader shows that it still needs its files."""
+
+LEASE_MS: Final = 10 * 60_000
+"""After this silence a reader's lease no longer protects its files. Too long costs space, too short costs a reader."""
+
+RESTORES_FINISHED_MAX: Final = 8
+"""How many unfinished restores a writer brings to their end before it begins: each is the will of a person, so there are few."""
+
+RESTORES_KEPT: Final = 16
+"""Finished restores that the ledger remembers, so that a restorer whose answer got lost does not restore twice."""
+
+SERVICE_INTERVAL_SECONDS: Final = 30.0
+"""How often a service runner looks at a table: a dead writer is found after two minutes, log files gather by the minute."""
+
+COMPACT_JOB_ATTEMPTS_MAX: Final = 2
+"""Runs of a Spark job that compacts; a cluster repeats failed tasks by itself, a local Spark does not."""
+
+TURN_ROUNDS_LOST: Final = 3
+"""After so many lost rounds a service asks the others to wait while it decides: it looks at the whole table in each."""
+
+TURN_MS_MAX: Final = 3000
+"""After this time such a wish is void: whoever had it is dead, or slower than anybody should wait for."""
+
+TURN_WAIT_SECONDS_MAX: Final = 1.0
+"""How long one decision waits for those who asked for their turn; looking at a large table takes some tenths of that."""
+
+TURN_LONG_SECONDS_MAX: Final = 8.0
+"""How long, if who asks says that its rounds take so long: a machine with ten busy processes for each core is slow, and
+a table that is never compacted is slower."""
+
+VIEW_POLL_SECONDS: Final = 2.0
+"""How often a live page asks for news."""
+
+VIEW_REST_FACTOR: Final = 9
+"""For so many times as long as reading a table took, the live viewer leaves it alone: a tenth of a core at most."""
+
+AUDIT_LEFTOVER_MS: Final = 60 * 60_000
+"""Markers, heartbeats and staged objects of ended writes are untidy after this: until then somebody may be about to remove
+them. Also how long a decision may be on its way to the timeline."""
+
+AUDIT_AHEAD_MS: Final = 26 * 60 * 60_000
+"""An instant this far ahead of the clock is of a wrong clock: zones differ by up to 26 hours."""

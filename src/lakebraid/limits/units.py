@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units of bytes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bytes, names and texts from outside may claim.
+
+Nothing read from a file is allocated, looped over or recursed into before it was held against one of these and
+against the bytes that remain.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebraid.limits.units import GIB, KIB, MIB
+
+PROPERTIES_BYTES_MAX: Final = 4 * MIB
+"""hoodie.properties; a table schema of thousands of columns is some hundred KiB."""
+
+PROPERTIES_ENTRIES_MAX: Final = 10_000
+"""Lines in a properties file; Hudi writes about thirty."""
+
+TIMELINE_FILE_BYTES_MAX: Final = 512 * MIB
+"""One timeline record: a commit that touched a million files is about 300 MiB."""
+
+TIMELINE_FILES_MAX: Final = 1_000_000
+"""Names in the timeline folder; Hudi archives beyond about ninety."""
+
+AVRO_HEADER_ENTRIES_MAX: Final = 64
+"""Metadata entries in an Avro container header; Avro itself needs two."""
+
+SCHEMA_BYTES_MAX: Final = 16 * MIB
+"""Avro schema text in a block header or commit."""
+
+SCHEMA_DEPTH_MAX: Final = 32
+"""Nesting of a schema. Deeper ones exhaust the stacks of readers, ours or others'."""
+
+SCHEMA_FIELDS_MAX: Final = 100_000
+"""Fields of a schema, all levels together."""
+
+BLOCK_BYTES_MAX: Final = 2 * GIB - 1
+"""One log block; Java Hudi cannot hold more than an int's worth in memory."""
+
+BLOCK_HEADER_ENTRIES_MAX: Final = 64
+"""Entries in a block's header or footer map; nine keys exist."""
+
+BLOCK_HEADER_VALUE_BYTES_MAX: Final = 64 * MIB
+"""One header value; the largest seen is a schema or a bitmap of record positions."""
+
+BLOCK_RECORDS_MAX: Final = 100_000_000
+"""Records a data or delete block may announce."""
+
+LOG_FILE_BYTES_MAX: Final = 8 * GIB
+"""One log file; Hudi rolls over at 1 GiB by default."""
+
+HISTORY_MANIFEST_BYTES_MAX: Final = 16 * MIB
+"""manifest_<n> of the archived timeline."""
+
+HISTORY_FILE_BYTES_MAX: Final = 4 * GIB
+"""One Parquet file of the archived timeline."""
+
+PARQUET_FOOTER_BYTES_MAX: Final = 256 * MIB
+"""Footer of a base file; it is decoded in one piece."""
+
+PARQUET_ROW_GROUP_BYTES_MAX: Final = 16 * GIB
+"""Uncompressed bytes that one row group may announce; Hudi's default is 120 MiB."""
+
+PARQUET_EXPANSION_MAX: Final = 20_000
+"""Announced uncompressed bytes per stored byte of a column chunk; the best honest columns (one value) reach
+about a thousand times, a decompression bomb a million."""
+
+PARTITION_DEPTH_MAX: Final = 64
+"""Folder levels below a table."""
+
+NAME_BYTES_MAX: Final = 4096
+"""Length of an object's name relative to the table (PATH_MAX on Linux)."""
+
+PREDICATE_DEPTH_MAX: Final = 100
+"""Nesting of a `where` expression."""
+
+PREDICATE_BYTES_MAX: Final = 1 * MIB
+"""Text of a `where` expression."""
+
+TIMELINE_SCHEMA_BYTES_MAX: Final = 1 * MIB
+"""Schema text in the header of a timeline record; Hudi's largest is 5 KiB. Parsed ones are kept, so it is small."""
+
+AVRO_INFLATED_BYTES_MAX: Final = 64 * MIB
+"""A compressed block of a timeline record once inflated; Hudi itself does not compress them."""
+
+HISTORY_ROWS_MAX: Final = 10_000_000
+"""Instants in one Parquet file of the archived timeline; Hudi merges upward ten files at a time."""
+
+HISTORY_DECODED_BYTES_MAX: Final = 4 * GIB
+"""Decoded values of one archived file. A dictionary page can repeat one large value for every row."""
+
+JAVA_RELEASE_BYTES_MAX: Final = 64 * KIB
+"""How much of a Java's `release` file is read; real ones are about 2 KiB."""
+
+BUCKETS_MAX: Final = 100_000_000
+"""Buckets of a partition: a file id has eight digits for the number."""
+
+PREDICATE_VALUES_MAX: Final = 100_000
+"""Values in the IN lists of one `where`; more belong into a join."""
+
+PREDICATE_TERMS_MAX: Final = 500
+"""Conditions of one `where`. Arrow recurses over chains of AND and OR and crashes at some thousands of them."""
+
+LOG_BLOCKS_MAX: Final = 200_000
+"""Blocks and damaged fragments of one log file; Hudi writes one to three. Keeps a file of nothing but magics cheap."""
+
+AVRO_RECORD_BYTES_MAX: Final = 256 * MIB
+"""One encoded row of an Avro block; rows near this size cannot pass Spark either."""
+
+AVRO_BLOCK_ARROW_BYTES_MAX: Final = 16 * GIB
+"""Arrow bytes that the rows of one Avro block may take in all; null structs take one byte there and many here."""
+
+ORDERING_FIELDS_MAX: Final = 1000
+"""Ordering values of one delete; tables have one or two."""
+
+PARQUET_PAGE_BYTES_FREE: Final = 64 * MIB
+"""A page of a Parquet file may always unfold to this; honest ones have about one MiB."""
+
+PARQUET_PAGE_EXPANSION_MAX: Final = 256
+"""Beyond that, how many times its stored bytes a page may unfold to."""
+
+PARQUET_UNFOLDED_BYTES_FREE: Final = 128 * MIB
+"""What the rows of a Parquet file may always take in memory; beyond, PARQUET_EXPANSION_MAX times its bytes. Columns
+that are all null in a wide table reach thousands of times, so less would refuse honest files."""
+
+PARQUET_TEXT_EXPANSION_MAX: Final = 500
+"""The same for texts and lists, which do not shrink so far: their keys lie beside them, and no two are equal."""
+
+PARQUET_STEP_BYTES_FREE: Final = 128 * MIB
+"""What one step may take at worst, if every row repeats the largest text that a dictionary can hold; beyond,
+PARQUET_PAGE_EXPANSION_MAX times the bytes of the file."""
+
+SCHEMA_BRANCHES_MAX: Final = 100
+"""Types in a union of a schema; columns have two, null and their own."""
+
+LEDGER_ENTRY_BYTES_MAX: Final = 64 * MIB
+"""One entry of the ledger: every open write takes about 100 bytes of it."""
+
+TASKS_MAX: Final = 8999
+"""Tasks of one write. They are numbered from 1000 to 9999, since Hudi compares their numbers as text."""
+
+TABLE_NAME_CHARACTERS_MAX: Final = 255
+"""Of a table's name; catalogs and file systems take no longer ones."""
+
+LOCK_FILE_BYTES_MAX: Final = 1 * MIB
+"""A lock file: ours has 200 bytes, Hudi's at most the stack trace of its owner."""
+
+MARKERS_FILE_BYTES_MAX: Final = 256 * MIB
+"""One MARKERS file of Hudi's timeline server: a line of about 150 bytes for each data file of a write."""
+
+LEASES_MAX: Final = 1000
+"""Readers that may hold files back at once: each takes some 80 bytes of every entry of the ledger."""
+
+CONSUMERS_MAX: Final = 1000
+"""Named consumers of changes; as leases, they are in every entry of the ledger."""
+
+CONSUMER_NAME_CHARACTERS_MAX: Final = 200
+"""Of a consumer's name: it stands in every entry of the ledger, too."""
+
+REPLACED_MAP_BYTES_MAX: Final = 64 * MIB
+"""The map of overwrites: every partition that was ever overwritten takes about 60 bytes of it."""
+
+BLOOM_HASHES_MAX: Final = 64
+"""Hashes of a filter that we read; Hudi's usual ones have 30."""
+
+BLOOM_TEXT_BYTES_MAX: Final = 64 * MIB
+"""Text of a filter that we read; a longer one counts as none."""
+
+CLUSTER_OUTPUTS_MAX: Final = 10_000
+"""Files that one task of a clustering makes, whatever its plan says: a plan of Hudi's may ask for one for each GiB."""
+
+BATCH_WRITERS_MAX: Final = 500
+"""Writers that number their batches; each takes about 100 bytes of every entry of the ledger."""
+
+WRITER_NAME_CHARACTERS_MAX: Final = 200
+"""Of the name of such a writer: it stands in every entry of the ledger, too."""
+
+BATCH_NUMBER_MAX: Final = 2**63 - 1
+"""Spark's batch ids are Java longs."""
+
+TASK_NUMBER_MAX: Final = 10**9
+"""Numbers of tasks in file names; Java's ints hold them."""

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Before a refused write is done again: whoever is at the same file groups may come to its end first.
+
+Of writes that race for the same groups one wins, and what the others did was in vain; one after the other, each wins.
+That is politeness and nothing else: how long anybody waits changes nothing of what may be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lakebraid import limits
+from lakebraid.errors import StorageError, WriteConflict
+from lakebraid.format.names import parse_data_file
+from lakebraid.model.conflicts import place_of
+from lakebraid.model.slicing import GroupId
+from lakebraid.txn.ledger import Ledger
+from lakebraid.txn.markers import load_markers
+
+
+def stand_aside(ledger: Ledger, refused: WriteConflict, attempt: int) -> None:
+    """Waits until nobody is seen at the file groups over which the write was refused, and not for long.
+
+    Those who wait look at random moments, and begin only if nobody was there twice in a row: so they seldom begin together.
+    """
+    groups = [GroupId(partition, file_id) for partition, file_id in refused.facts.get("groups") or ()]
+    left_seconds = min(limits.ASIDE_SECONDS * 2**attempt, limits.ASIDE_SECONDS_MAX)
+    times_free = 0
+    while left_seconds > 0 and times_free < 2:
+        pause_seconds = limits.ASIDE_LOOK_SECONDS * (0.2 + ledger.clock.random())
+        ledger.clock.sleep(pause_seconds)
+        left_seconds -= pause_seconds
+        try:
+            times_free = 0 if _is_taken(ledger, groups, refused.facts.get("other")) else times_free + 1
+        except StorageError:
+            return  # the next attempt meets it, and says it
+
+
+def _is_taken(ledger: Ledger, groups: Collection[GroupId], other: object) -> bool:
+    """Whether the plan that was in the way is still pending, or an open write may be about to touch the groups."""
+    state = ledger.newest().state
+    if isinstance(other, str) and other in state.plans and state.plans[other].action == "clustering":
+        return True
+    by_bucket = ledger.config.buckets is not None
+    wanted = {place_of(group, by_bucket=by_bucket) for group in groups}
+    return any(_may_touch(ledger, start, wanted, by_bucket=by_bucket) for start in state.open)
+
+
+def _may_touch(ledger: Ledger, start: str, wanted: Collection[object], *, by_bucket: bool) -> bool:
+    """Whether a write has announced a file in these places; one that has announced none yet may."""
+    announced = load_markers(ledger.storage, start)
+    parsed = ((marker.partition_path, parse_data_file(marker.data_file_name)) for marker in announced)
+    groups = [GroupId(partition, file.file_id) for partition, file in parsed if file is not None]
+    return not groups or any(place_of(group, by_bucket=by_bucket) in wanted for group in groups)

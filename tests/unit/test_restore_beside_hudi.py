@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A restore beside a living job of Apache Hudi: when the lock passes on, the job finds that it has lost its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakebraid.storage import MemoryStorage
+from lakebraid.txn import operations
+from lakebraid.txn.leases import register_consumer
+from lakebraid.txn.restoring import decide_restore
+from lakebraid.txn.rounds import Already
+from lakebraid.txn.unpublishing import finish_restore
+from tests import hudi_model
+from tests.hudi_model import Hudi, killed, names, shared
+from tests.restoring import BEFORE, decided, ledger_of, scene
+from tests.scene import answer
+from tests.unit.test_txn_ledger import publish
+
+pytestmark = pytest.mark.unit
+clock, storage, hudi = hudi_model.clock, hudi_model.storage, hudi_model.hudi  # fixtures
+
+
+def two_writes(storage: MemoryStorage) -> str:
+    on = shared(storage)
+    first, second = (operations.begin(on, txn) for txn in "ab")
+    publish(on, "a", first)
+    publish(on, "b", second)
+    return first
+
+
+def of(start: str, storage: MemoryStorage) -> list[str]:
+    return [name for name in names(storage) if name.startswith(start)]
+
+
+@pytest.mark.parametrize("state", ["requested", "inflight"])
+def test_a_job_of_hudi_cannot_complete_once_a_restore_that_takes_it_back_is_decided(storage, hudi: Hudi, state):
+    first = two_writes(storage)
+    job = hudi.begin()
+    if state == "requested":
+        storage.delete([f".hoodie/timeline/{job}.deltacommit.inflight"])
+    restore, undo = decide_restore(shared(storage), "r", first)
+    assert [i.request_time for i in undo.pending] == [job]
+    assert of(job, storage) == [], "it asks for its inflight file, under the lock, before it completes"
+    assert len(of(undo.completed[0].request_time, storage)) == 3, "what is published goes in its own order"
+    finish_restore(shared(storage), "r", restore)
+    assert [name for name in names(storage) if name.endswith(".restore")]
+
+
+def test_whoever_finishes_the_decision_of_a_dead_restorer_stops_the_job_as_well(storage, hudi: Hudi):
+    first = two_writes(storage)
+    job = hudi.begin()
+    killed(storage, "delete", rf"{job}\.deltacommit", lambda dying: decide_restore(dying, "r", first))
+    assert len(of(job, storage)) == 2
+    shared(storage).decide("somebody else", lambda _: Already())
+    assert of(job, storage) == []
+
+
+def test_a_new_consumer_begins_at_a_restore_that_is_under_way():
+    """What a rollback has completed since the moment the restore goes back to is no moment that can be read."""
+    made = scene()
+    made.table.begin().abort()
+    assert answer(made.table) == BEFORE
+    restore = decided(made)
+    assert register_consumer(ledger_of(made), "copy", None) == restore
