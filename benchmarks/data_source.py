@@ -27,8 +27,9 @@ from benchmarks.tables import OUT, made
 
 WARM_UP = 3
 AGGREGATE = ["c_cat", "c_long", "c_double", "c_int"]
-SHARES = (8, 1)
-"""The changes of a last commit of the same size are read from a table of an eighth of the rows, and from the whole."""
+SIZES = {"mid": (50_000, 500_000, 2_000_000), "smoke": (5_000, 20_000)}
+"""Rows of the tables from which the changes of a last commit of the same size are read."""
+COMMIT_ROWS = 1_000
 
 
 def main() -> None:
@@ -39,35 +40,39 @@ def main() -> None:
     asked = parser.parse_args()
     scale, times = SCALES[asked.scale], asked.reps + WARM_UP
     root = OUT / f"data-source-{asked.scale}"
-    paths = {share: made(root / f"table-{share}", lambda p, s=share: _make(p, scale, s)) for share in SHARES}
+    sizes = [Scale(rows=rows, upserts=3, upsert_rows=COMMIT_ROWS, buckets=8) for rows in SIZES[asked.scale]]
+    paths = {s.rows: made(root / f"rows-{s.rows}", lambda p, s=s: _make(p, s)) for s in sizes}
     print(machine() | {name: version(name) for name in ("pyspark", "pyarrow")})
     if not asked.no_hudi:
         with Referee.start() as referee:
-            for share, path in paths.items():
+            for rows, path in paths.items():
                 ask = partial(_by_hudi, referee, path, _before_last(path))
-                _show(f"Hudi: changes of the last commit, 1/{share} of the rows", ask, times, kind="jvm")
+                _show(f"Hudi: changes of the last commit, {rows:,} rows", ask, times, kind="jvm")
     spark = lb.session(
         "data source",
         master="local[2]",
         config={"spark.sql.shuffle.partitions": "8", "spark.sql.ansi.enabled": "false"},
     )
-    for share, path in paths.items():
-        _changes(spark, path, share, times)
-    for path in (paths[1], made(root / "compacted", lambda p: _compacted(p, scale))):
+    for rows, path in paths.items():
+        _changes(spark, path, rows, times)
+    for path in (
+        made(root / "table-1", lambda p: _make(p, scale)),
+        made(root / "compacted", lambda p: _compacted(p, scale)),
+    ):
         _aggregates(spark, path, times)
     spark.stop()
 
 
-def _make(path: Path, scale: Scale, share: int) -> None:
+def _make(path: Path, scale: Scale) -> None:
     load = workload(scale)
     t = lb.Table.create(path, load.bulk.schema, record_keys="id", ordering_fields="ts", buckets=scale.buckets)
-    t.bulk_insert(load.bulk.slice(0, load.bulk.num_rows // share))
+    t.bulk_insert(load.bulk)
     for rows in load.upserts:
         t.upsert(rows)
 
 
 def _compacted(path: Path, scale: Scale) -> None:
-    _make(path, scale, 1)
+    _make(path, scale)
     lb.Table.open(path).compact()
 
 
@@ -76,13 +81,20 @@ def _by_hudi(referee: Referee, path: Path, after: str) -> int:
     return len(referee.ask("read", path=str(path), mode="incremental", options=options)["rows"])
 
 
-def _changes(spark: SparkSession, path: Path, share: int, times: int) -> None:
+def _changes(spark: SparkSession, path: Path, rows: int, times: int) -> None:
     after = _before_last(path)
     options = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": after}
-    title = f"changes of the last commit, 1/{share} of the rows"
+    title = f"changes of the last commit, {rows:,} rows"
     t = lb.Table.open(path)
     _show(f"in process: {title}", lambda: t.changes(after).to_arrow().num_rows, times, kind="driver")
-    _show(f"t.changes().to_spark(): {title}", lambda: _drained(t.changes(after).to_spark(spark)), times)
+    _show(
+        f"in process, upserts: {title}", lambda: t.changes(after, kinds=False).to_arrow().num_rows, times, kind="driver"
+    )
+    _show(
+        f"in process, images: {title}", lambda: t.changes(after, images=True).to_arrow().num_rows, times, kind="driver"
+    )
+    _show(f"to_spark(): {title}", lambda: _drained(t.changes(after).to_spark(spark)), times)
+    _show(f"to_spark(), upserts: {title}", lambda: _drained(t.changes(after, kinds=False).to_spark(spark)), times)
     _show(
         f"format: {title}", lambda: _drained(spark.read.format("lakebraid").options(**options).load(str(path))), times
     )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lakebraid.api.outcome import WriteResult
     from lakebraid.api.services import Services
     from lakebraid.api.snapshot import Snapshot
+    from lakebraid.api.sql import sql
     from lakebraid.api.table import Table
     from lakebraid.api.transaction import Transaction
     from lakebraid.model.findings import Finding
@@ -85,6 +86,7 @@ _HOMES = {
     "read": "lakebraid.api.by_options",
     "register": "lakebraid.source.format",
     "session": "lakebraid.spark.session",
+    "sql": "lakebraid.api.sql",
     "write": "lakebraid.api.by_options",
 }
 
@@ -150,5 +152,6 @@ __all__ = [
     "read",
     "register",
     "session",
+    "sql",
     "write",
 ]

@@ -19,17 +19,23 @@ import lakebraid as lb
 from lakebraid import limits
 
 COLUMNS = "id bigint, ts bigint, v string, worker string"
-CONFIG = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m", "spark.cores.max": "2"}
+CONFIG = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.executor.memory": "512m",
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1",  # both executors are there before the first task
+}
 
 
-def main(folder: str, master: str) -> None:
-    """Every kind of job once; rows say where they were computed."""
+def main(folder: str, master: str, *chosen: str) -> None:
+    """Every kind of job but streams once, or the chosen ones; rows say where they were computed."""
     # Each road is taken by rows that are few: they would otherwise be written by this process.
     vars(limits).update(SPARK_DRIVER_BYTES=-1, SPARK_HANDED_BYTES=0, COMPACT_ON_SPARK_BYTES=0, SPARK_COUNT_BYTES=-1)
     spark = lb.session(master=master, config=CONFIG)
     table = lb.Table.create(f"{folder}/mor", COLUMNS, record_keys="id", ordering_fields="ts", buckets=2)
     report = {"master": spark.sparkContext.master, "driver": os.getcwd()}
-    report |= {step.__name__: step(spark, table) for step in STEPS}
+    steps = [step for step in (*STEPS, stream) if step.__name__ in chosen] or STEPS
+    report |= {step.__name__: step(spark, table) for step in steps}
     spark.stop()
     print(json.dumps(report))
 
@@ -62,6 +68,14 @@ def write_by_the_format(spark: SparkSession, table: lb.Table) -> Any:
     return spark.read.format("lakebraid").load(table.path).where("ts = 3").count()
 
 
+def stream(spark: SparkSession, table: lb.Table) -> Any:
+    """One batch of a stream into the table."""
+    computed(spark, 600, 603, 4).write.json(f"{table.path}-input")
+    rows = spark.readStream.schema(COLUMNS).json(f"{table.path}-input")
+    table.stream(rows, writer="rows", trigger="available now").awaitTermination()
+    return sorted(table.to_arrow(columns=["id"], where="ts = 4").column("id").to_pylist())
+
+
 STEPS: list[Callable[[SparkSession, lb.Table], Any]] = [
     bulk_insert,
     upsert,
@@ -85,4 +99,4 @@ def computed(spark: SparkSession, first: int, end: int, ts: int) -> DataFrame:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +31,26 @@ SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a driver of a cluster of two executors says of all its jobs."""
     folder = tmp_path_factory.mktemp("cluster")
+    return run_driver(folder, environment(folder), "local-cluster[2,1,1024]")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment of a Spark of its own below the folder."""
     for each in ("home", "tables", "driver"):
         (folder / each).mkdir()
     for part in SPARK.iterdir():
         (folder / "home" / part.name).symlink_to(part)  # executors work below SPARK_HOME, which is not theirs to fill
-    script = folder / "driver" / "job.py"
-    script.write_bytes(Path(cluster_driver.__file__).read_bytes())
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environ.pop("PYTHONPATH", None)
     environ |= {"SPARK_HOME": str(folder / "home"), "JAVA_HOME": str(find_java().home), "PYTHONDONTWRITEBYTECODE": "1"}
-    environ |= SHORT_LIVED
+    return environ | SHORT_LIVED
+
+
+def run_driver(folder: Path, environ: dict[str, str], master: str, *steps: str) -> dict[str, Any]:
+    script = folder / "driver" / "job.py"
+    script.write_bytes(Path(cluster_driver.__file__).read_bytes())
     done = subprocess.run(
-        [sys.executable, str(script), str(folder / "tables"), "local-cluster[2,1,1024]"],
+        [sys.executable, str(script), str(folder / "tables"), master, *steps],
         cwd=script.parent,
         env=environ,
         capture_output=True,
@@ -48,6 +60,58 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr[-5000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@contextmanager
+def standalone(folder: Path, environ: dict[str, str]) -> Iterator[str]:
+    """A master and two workers of Spark's own, processes on loopback; gives the master's address."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    address = f"spark://127.0.0.1:{port}"
+    here = ["--host", "127.0.0.1", "--webui-port", "0"]
+    worker = ["worker.Worker", *here, "--cores", "1", "--memory", "600m"]
+    with ExitStack() as running:
+        start(folder, environ, running, ["master.Master", *here, "--port", str(port)])
+        wait_for(port)
+        for number in range(2):
+            start(folder, environ, running, [*worker, "--work-dir", str(folder / f"work-{number}"), address])
+        yield address
+
+
+def start(folder: Path, environ: dict[str, str], running: ExitStack, arguments: list[str]) -> None:
+    """Starts one of Spark's daemons, and has it ended with the others."""
+    log = running.enter_context((folder / "daemons.log").open("a"))
+    command = [f"{environ['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
+    small = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+    process = subprocess.Popen(command, cwd=folder, env=environ | small, stdout=log, stderr=log)
+    running.callback(end, process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def wait_for(port: int) -> None:
+    for _ in range(600):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    raise AssertionError("The master does not listen.")
+
+
+def test_a_standalone_master_with_two_workers_writes_reads_and_streams(tmp_path: Path) -> None:
+    environ = environment(tmp_path) | {"PYSPARK_PYTHON": sys.executable}  # as the cluster's administrator sets it
+    with standalone(tmp_path, environ) as master:
+        report = run_driver(tmp_path, environ, master, "upsert", "read_through_tasks", "stream")
+    assert report["master"] == master and report["upsert"] == 200
+    rows, times, workers = report["read_through_tasks"]
+    assert (rows, times, workers) == (200, 2 * 200, ["0", "1"])
+    assert report["stream"] == [600, 601, 602]
 
 
 def test_rows_are_computed_by_both_executors_and_not_by_the_driver(report: dict[str, Any]) -> None:

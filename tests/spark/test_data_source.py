@@ -21,6 +21,19 @@ OPTIONS = {
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.bucket.index.num.buckets": "2",
 }
+TYPES = (
+    "cast(id AS string) AS id",
+    "id AS ts",
+    "timestamp '2026-01-02 03:04:05.678901' AS at",
+    "timestamp_ntz '2026-01-02 03:04:05' AS plain",
+    "date '2026-01-02' AS day",
+    "cast(1.5 AS decimal(10, 2)) AS price",
+    "array(1, null, 3) AS numbers",
+    "map('a', 1L) AS counts",
+    "named_struct('x', 1, 'tags', array('p', null)) AS inner",
+    "cast('abc' AS binary) AS bytes",
+    "cast(null AS boolean) AS flag",
+)
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -113,6 +126,37 @@ def test_sql_reads_the_table_under_a_name(spark: SparkSession, orders: str) -> N
     spark.catalog.dropTempView("orders_view")
 
 
+def test_table_functions_read_a_past_moment_and_changes_with_all_types(spark: SparkSession, tmp_path: Path) -> None:
+    path = f"{tmp_path}/types"
+    frame = spark.range(3).selectExpr(*TYPES)
+    lb.write(frame, path, **OPTIONS)
+    t = lb.Table.open(path)
+    then = t.snapshot().completion_time
+    t.delete([{"id": "1"}])
+    lb.register(spark)
+    assert same(spark.sql(f"SELECT * FROM lakebraid_as_of('{path}', '{then}')"), frame)
+    assert same(spark.sql(f"SELECT * FROM lakebraid_as_of(path => '{path}')"), frame.where("id <> '1'"))
+    changes = spark.sql(f"SELECT * FROM lakebraid_changes('{path}', '{then}')")
+    assert same(changes, t.changes(then).to_spark(spark)) and changes.first()["_change_type"] == "delete"
+    assert spark.sql(f"SELECT id FROM lakebraid_changes('{path}', until => '{then}')").count() == 3
+    with pytest.raises(PySparkException, match=r"There is (nothing|no table) at"):
+        spark.sql(f"SELECT * FROM lakebraid_as_of('{tmp_path}/nowhere')")
+
+
+def test_a_query_reads_tables_changes_and_frames_and_leaves_no_view_behind(spark: SparkSession, orders: str) -> None:
+    t = lb.Table.open(orders)
+    found = lb.sql(
+        "SELECT a.id, b._change_type AS kind FROM {t} a JOIN {changes} b USING (id) JOIN {some} c USING (id) WHERE a.n < {most}",
+        spark,
+        t=t,
+        changes=t.changes(),
+        some=spark.createDataFrame([("k8",), ("k9",), ("k19",)], "id string"),
+        most=-8,
+    )
+    assert [tuple(row) for row in found.collect()] == [("k9", "insert")]
+    assert spark.catalog.listTables() == []
+
+
 def test_the_same_options_read_on_the_fast_plan(spark: SparkSession, orders: str) -> None:
     assert same(lb.read(orders, spark=spark), load(spark, orders))
     since = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": "000"}
@@ -140,19 +184,7 @@ def test_a_frame_creates_the_table_and_rows_are_written_changed_and_deleted(
 
 def test_types_survive_the_way_through_the_format(spark: SparkSession, tmp_path: Path) -> None:
     path = f"{tmp_path}/types"
-    frame = spark.range(3).selectExpr(
-        "cast(id AS string) AS id",
-        "id AS ts",
-        "timestamp '2026-01-02 03:04:05.678901' AS at",
-        "timestamp_ntz '2026-01-02 03:04:05' AS plain",
-        "date '2026-01-02' AS day",
-        "cast(1.5 AS decimal(10, 2)) AS price",
-        "array(1, null, 3) AS numbers",
-        "map('a', 1L) AS counts",
-        "named_struct('x', 1, 'tags', array('p', null)) AS inner",
-        "cast('abc' AS binary) AS bytes",
-        "cast(null AS boolean) AS flag",
-    )
+    frame = spark.range(3).selectExpr(*TYPES)
     save(frame, path)
     assert same(load(spark, path).select(*frame.columns), frame)
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
 from lakebraid.spark import reading
+from lakebraid.spark.schemas import to_spark
 from tests.reference import Reference, hudi_rows, names, our_rows, unpack
 
 pytestmark = pytest.mark.spark
@@ -48,14 +49,19 @@ def test_a_snapshot_on_spark_has_the_rows_that_hudi_reads(
 
 @pytest.mark.parametrize("name", ["v9_mor_bucket_nbcc_parquet", "v9_cow_clean_savepoint", "v9_mor_partial_merge_into"])
 def test_changes_on_spark_are_those_in_process(
-    name: str, references: dict[str, Reference], spark: SparkSession
+    name: str, references: dict[str, Reference], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = references[name]
     table = lb.Table.open(reference.path)
     after = reference.times()[-2]
-    for images in (False, True):
+    for images, read_by in ((False, "driver"), (False, "tasks"), (True, "driver")):
+        if read_by == "tasks":
+            monkeypatch.setattr("lakebraid.limits.SPARK_CHANGES_BYTES", -1)
         changes = table.changes(after=after, images=images)
-        assert our_rows(arrow(changes.to_spark(spark))) == our_rows(changes.to_arrow())
+        frame = changes.to_spark(spark)
+        assert our_rows(arrow(frame)) == our_rows(changes.to_arrow())
+        assert frame.schema == to_spark(changes.schema)
+        monkeypatch.undo()
 
 
 def test_columns_and_where_prune_without_changing_the_rows(

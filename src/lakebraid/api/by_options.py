@@ -85,8 +85,10 @@ def read(
             "lb.read gives the changes as rows. Nothing was read. For Hudi's op, ts_ms, before and after use "
             "spark.read.format('lakebraid'); for rows with _change_type use hoodie.datasource.query.incremental.format=changes."
         )
-    changes = table.changes(said.begin, said.end, columns=columns, meta_columns=said.meta_columns).to_spark(spark)
-    if said.form == "changes":
+    kinds = said.form == "changes"
+    found = table.changes(said.begin, said.end, kinds=kinds, columns=columns, meta_columns=said.meta_columns)
+    changes = found.to_spark(spark)
+    if kinds:
         return changes
     return changes.where("_change_type != 'delete'").drop("_change_type", "_commit_completion_time")
 

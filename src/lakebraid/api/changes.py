@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakebraid import limits
 from lakebraid.api.local import gather
 from lakebraid.api.planning import Source, read_plan, slice_task
 from lakebraid.model.slicing import FileSlice, GroupId
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 class Changes:
     """The rows that differ between two moments; applying them to the older gives exactly the newer.
 
-    One row per key, with `_change_type` insert, update or delete (with images: update_preimage and update_postimage)
-    and `_commit_completion_time`. The columns of a delete are those of the row that went away.
+    One row per key, with `_change_type` insert, update or delete (with images: update_preimage and update_postimage;
+    without kinds: upsert or delete) and `_commit_completion_time`. The columns of a delete are those of the row that
+    went away.
     """
 
     def __init__(
@@ -39,10 +41,11 @@ class Changes:
         after: View,
         *,
         images: bool,
+        kinds: bool = True,
         columns: Iterable[str] | None = None,
         meta_columns: bool = False,
     ) -> None:
-        self._storage, self._images = storage, images
+        self._storage, self._images, self._kinds = storage, images, kinds
         self._before, self._after = before, after
         self._plan = read_plan(after, source, columns=columns, meta_columns=meta_columns)
         self._tasks = list(_tasks(before, after))
@@ -63,7 +66,7 @@ class Changes:
 
     def to_arrow(self) -> pa.Table:
         """The changes as an Arrow table, read in this process."""
-        read = partial(read_changes, self._storage, self._plan, images=self._images)
+        read = partial(read_changes, self._storage, self._plan, images=self._images, kinds=self._kinds)
         return gather(read, self._tasks, self.schema)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -71,10 +74,21 @@ class Changes:
         return self.to_arrow().to_pandas()  # type: ignore[no-any-return]
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The changes as a lazy Spark data frame."""
-        from lakebraid.spark.reading import read_spark_changes  # noqa: PLC0415  only loaded when it is used
+        """The changes as a Spark data frame: read by tasks, lazily; few of them here and now, for tasks cost more."""
+        from lakebraid.spark.reading import as_frame, read_spark_changes  # noqa: PLC0415  only loaded when it is used
 
-        return read_spark_changes(self._plan, self._tasks, spark, images=self._images)
+        if self._are_few:
+            return as_frame(self.to_arrow(), spark)
+        return read_spark_changes(self._plan, self._tasks, spark, images=self._images, kinds=self._kinds)
+
+    @property
+    def _are_few(self) -> bool:
+        news = sum(logs.size if logs else t.size for t, logs in ((t, t.new_logs) for t in self._tasks))
+        return (
+            news <= limits.SPARK_CHANGES_BYTES
+            and sum(task.size for task in self._tasks) <= limits.SPARK_COUNT_BYTES
+            and len(self._tasks) <= limits.SPARK_CHANGES_TASKS_MAX
+        )
 
     def __repr__(self) -> str:
         start = self._before.completion_time if self._before else "the beginning"

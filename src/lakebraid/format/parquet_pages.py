@@ -140,7 +140,8 @@ def _page(source: Any, at: int, end: int) -> _Page:
 
 def _checked_page(kind: int, plain: int, stored: int, values: int, encoding: int, begin: int) -> _Page:
     # Arrow takes the lowest 32 bits of each: a larger number would mean one thing here and another there.
-    if stored < 0 or any(not -(1 << 31) <= number < 1 << 31 for number in (kind, plain, stored, values, encoding)):
+    numbers = (kind, plain, stored, values, encoding)
+    if stored < 0 or min(numbers) < -(1 << 31) or max(numbers) >= 1 << 31:
         raise ValueError("a number is out of range")
     return _Page(kind, stored, plain, values, encoding, begin)
 

@@ -27,20 +27,33 @@ _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4,
 
 def read_parquet_block(content: bytes | memoryview, columns: list[str] | None, where: str) -> pa.Table:
     """The rows of a Parquet data block; of `columns`, those that it has, in their order in the block."""
-    _check_ends(memoryview(content), where)
-    source = pa.BufferReader(pa.py_buffer(content))
-    file = open_parquet_file(source, len(content), where)
-    schema = file.schema_arrow
-    chosen = None if columns is None else set(columns)
-    wanted = [name for name in schema.names if chosen is None or name in chosen]
-    if not wanted:
-        return pa.table({"rows": pa.nulls(file.metadata.num_rows)}).select([])
-    groups = range(file.metadata.num_row_groups)
-    tables = list(read_parquet_rows(file, source, len(content), groups, wanted, where))
-    try:
-        return _plain(pa.concat_tables([pa.schema([schema.field(name) for name in wanted]).empty_table(), *tables]))
-    except pa.ArrowException as error:
-        raise damaged(where, f"its rows do not decode ({error!s:.120})") from None
+    return ParquetBlock(content, where).read(columns)
+
+
+class ParquetBlock:
+    """A Parquet data block, its footer checked, for one look or several."""
+
+    def __init__(self, content: bytes | memoryview, where: str) -> None:
+        _check_ends(memoryview(content), where)
+        self._source, self._size, self._where = pa.BufferReader(pa.py_buffer(content)), len(content), where
+        self._file = open_parquet_file(self._source, self._size, where)
+
+    def read(self, columns: list[str] | None) -> pa.Table:
+        """The rows; of `columns`, those that the block has, in their order there."""
+        file, where = self._file, self._where
+        schema = file.schema_arrow
+        chosen = None if columns is None else set(columns)
+        wanted = [name for name in schema.names if chosen is None or name in chosen]
+        if not wanted:
+            return pa.table({"rows": pa.nulls(file.metadata.num_rows)}).select([])
+        groups = range(file.metadata.num_row_groups)
+        tables = list(read_parquet_rows(file, self._source, self._size, groups, wanted, where))
+        try:
+            if len(tables) != 1:
+                tables = [pa.concat_tables([_empty(schema, wanted), *tables])]
+            return _plain(tables[0])
+        except pa.ArrowException as error:
+            raise damaged(where, f"its rows do not decode ({error!s:.120})") from None
 
 
 def read_parquet_rows(
@@ -200,8 +213,14 @@ def _check_group(group: Group, leaves: Sequence[Leaf], size: int, name: str, whe
 
 def _plain(table: pa.Table) -> pa.Table:
     """The table without dictionaries, large types and foreign metadata, which a file by another writer may ask for."""
-    fields = [pa.field(field.name, _plain_type(field.type), field.nullable) for field in table.schema]
-    return table.cast(pa.schema(fields))
+    schema = table.schema
+    if schema.metadata is None and not any(field.metadata or _plain_type(field.type) != field.type for field in schema):
+        return table  # a cast to what it is takes as long as decoding a small block
+    return table.cast(pa.schema([pa.field(f.name, _plain_type(f.type), f.nullable) for f in schema]))
+
+
+def _empty(schema: pa.Schema, names: Sequence[str]) -> pa.Table:
+    return pa.schema([schema.field(name) for name in names]).empty_table()
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

@@ -74,5 +74,11 @@ class LakebraidSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format known to a session. Spark finds it by itself where lakebraid is installed beside it."""
+    """Makes the format known to a session, and the table functions `lakebraid_as_of` and `lakebraid_changes`.
+
+    Spark finds the format by itself where lakebraid is installed beside it, but no functions.
+    """
+    from lakebraid.source.functions import register_functions  # noqa: PLC0415  see above
+
     spark.dataSource.register(LakebraidSource)
+    register_functions(spark)

@@ -99,7 +99,8 @@ def read_part(shared: SourcePlan, part: Part) -> Iterator[pa.Table]:
         return
     for change in part:
         if isinstance(change, ChangeTask):
-            rows = read_changes(storage, plan, change, images=said.form == "cdc")
+            kinds = said.form != "latest_state"
+            rows = read_changes(storage, plan, change, images=said.form == "cdc", kinds=kinds)
             for table in cdc_rows(rows) if said.form == "cdc" else rows:
                 found = table if said.form != "latest_state" else _latest(table)
                 yield found.select(list(shared.columns))
@@ -121,9 +122,7 @@ def _plan_changes(
     changes = table.changes(said.begin, _as_of(said, moment), images=said.form == "cdc", columns=columns)
     plan, tasks = changes.plan()
     _check_names(_changes_schema(changes_schema(plan), said).names, wanted)
-    sizes = [sum(s.size for s in (*task.before, *task.after)) for task in tasks]
-    # Of a base file little more than the keys is read.
-    parts = packed(tasks, [size // 4 for size in sizes])
+    parts = packed(tasks, [task.size for task in tasks])
     return SourcePlan(plan, said, tuple(wanted)), list(parts)
 
 

@@ -72,15 +72,19 @@ def _partition(task: SliceTask) -> str:
 
 
 def read_spark_changes(
-    plan: ReadPlan, tasks: Sequence[ChangeTask], spark: SparkSession | None, *, images: bool
+    plan: ReadPlan, tasks: Sequence[ChangeTask], spark: SparkSession | None, *, images: bool, kinds: bool = True
 ) -> DataFrame:
     """The changes of all units as one lazy data frame."""
 
     def read(task: ChangeTask) -> Iterator[pa.Table]:
-        return read_changes(open_storage(plan.url, dict(plan.options)), plan, task, images=images)
+        return read_changes(open_storage(plan.url, dict(plan.options)), plan, task, images=images, kinds=kinds)
 
-    sizes = [sum(s.size for s in (*task.before, *task.after)) for task in tasks]
-    return _map(spark or session(), tasks, sizes, changes_schema(plan), read)
+    return _map(spark or session(), tasks, [task.size for task in tasks], changes_schema(plan), read)
+
+
+def as_frame(rows: pa.Table, spark: SparkSession | None) -> DataFrame:
+    """Rows that are here as a data frame with the types that a task would have given them."""
+    return (spark or session()).createDataFrame(rows, from_arrow_schema(rows.schema))
 
 
 def can_scan(spark: SparkSession, storage: Storage) -> bool:

@@ -27,7 +27,7 @@ def told_if_not_installed() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Spark's own, classic or Connect, or Java's
-        if "No module named 'lakebraid'" not in str(error):
+        if not any(f"No module named '{name}'" in str(error) for name in ("lakebraid", "pyarrow")):
             raise
         raise EnvironmentProblem(
             "Spark's workers run a Python without lakebraid. Nothing of the write is visible. Install lakebraid where the "

@@ -6,7 +6,7 @@ A stale event that lost the merge changed nothing visible, so it is not a change
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.read import Common, common_rows, read_slice
+from lakebraid.tasks.beneath import Asked, Layers, rows_beneath
+from lakebraid.tasks.read import merge_slice, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
-from lakebraid.tasks.versions import load_versions, row_keys
+from lakebraid.tasks.versions import Decoded, load_versions, row_keys
 
 CHANGE_TYPE = "_change_type"
 COMPLETION = "_commit_completion_time"
@@ -38,50 +39,73 @@ class ChangeTask:
     last_completion: str
     """The last of them that touched these groups, for rows that do not say who wrote them."""
 
+    @property
+    def size(self) -> int:
+        """File bytes to read, at most about: of a base file that both states have little more than the keys is read."""
+        if self.new_logs is None:
+            return sum(s.size for s in (*self.before, *self.after))
+        base = self.after[0].base_size
+        return self.after[0].size - base + base // 4
+
 
 def changes_schema(plan: ReadPlan) -> pa.Schema:
     """The plan's columns, then what happened and when."""
     return pa.schema([*plan.output_schema, *CHANGE_FIELDS])
 
 
-def read_changes(storage: Storage, plan: ReadPlan, task: ChangeTask, *, images: bool) -> Iterator[pa.Table]:
-    """The changes of one unit, one row per key (two per update with images)."""
+def read_changes(
+    storage: Storage, plan: ReadPlan, task: ChangeTask, *, images: bool, kinds: bool = True
+) -> Iterator[pa.Table]:
+    """The changes of one unit, one row per key (two per update with images).
+
+    Without `kinds` new and changed rows are upserts: then most base files need not be read.
+    """
     whole = plan.of_columns(_compared_columns(plan))
-    keys = _candidates(storage, whole, task.new_logs)
-    if keys is not None and len(keys) == 0:
+    states = _states(storage, whole, task) if task.new_logs is None else _same_base(storage, whole, task, images, kinds)
+    if states is None:
         return
-    # Both states have the same base file then, and most of their logs.
-    common = None if keys is None else common_rows(storage, whole, task.after[0], keys)
-    before = _rows(storage, whole, task.before, keys, common)
-    after = _rows(storage, whole, task.after, keys, common)
-    for kind, rows, times in _compared(before, after, whole, task, images=images):
+    for kind, rows, times in _compared(*states, whole, task, images=images):
         if rows.num_rows:
-            columns = [*rows.select(list(plan.columns)).columns, pa.repeat(kind, rows.num_rows), times]
+            told = kind if kinds or kind == "delete" else "upsert"
+            columns = [*rows.select(list(plan.columns)).columns, pa.repeat(told, rows.num_rows), times]
             yield pa.Table.from_arrays(columns, schema=changes_schema(plan))
+
+
+def _states(storage: Storage, plan: ReadPlan, task: ChangeTask) -> tuple[pa.Table, pa.Table]:
+    """All rows before and after."""
+    before, after = (
+        [rows for s in side for rows in read_slice(storage, plan, s)] for side in (task.before, task.after)
+    )
+    return _one_table(before, plan), _one_table(after, plan)
+
+
+def _same_base(
+    storage: Storage, plan: ReadPlan, task: ChangeTask, images: bool, kinds: bool
+) -> tuple[pa.Table, pa.Table] | None:
+    """The rows before and after of the keys in the new logs: both states have the same base file, and most of their logs."""
+    old, new = task.before[0], task.after[0]
+    schema = plan.read_schema((*plan.columns, *plan.rules.key_columns), new)
+    decoded: dict[str, Decoded] = {}
+    fresh = load_versions(storage, plan, task.new_logs or new, schema, known=decoded)
+    if fresh is None:
+        return None
+    keys = fresh.keys.unique()
+    earlier, later = (load_versions(storage, plan, side, schema, keys, decoded) for side in (old, new))
+    how = Asked(images=images, kinds=kinds)
+    base = list(rows_beneath(storage, plan, new, schema, Layers(keys, earlier, later), how))
+    before, after = (merge_slice(base, versions, plan, side) for versions, side in ((earlier, old), (later, new)))
+    return _one_table(before, plan), _one_table(after, plan)
+
+
+def _one_table(tables: Iterable[pa.Table], plan: ReadPlan) -> pa.Table:
+    found = list(tables)
+    return pa.concat_tables(found).combine_chunks() if found else plan.output_schema.empty_table()
 
 
 def _compared_columns(plan: ReadPlan) -> tuple[str, ...]:
     """All columns take part in the comparison, not only those the caller wants to see; of Hudi's own the key and who wrote."""
     needed = {*plan.columns, *plan.rules.key_columns, "_hoodie_commit_time"}
     return tuple(name for name in plan.schema.names if name not in META_COLUMNS or name in needed)
-
-
-def _candidates(storage: Storage, plan: ReadPlan, new_logs: SliceTask | None) -> pa.Array | None:
-    if new_logs is None:
-        return None
-    versions = load_versions(storage, plan, new_logs, plan.read_schema((), new_logs))
-    return pa.array([], pa.string()) if versions is None else versions.keys.unique()
-
-
-def _rows(
-    storage: Storage,
-    plan: ReadPlan,
-    slices: tuple[SliceTask, ...],
-    keys: pa.Array | None,
-    common: Common | None,
-) -> pa.Table:
-    tables = [rows for task in slices for rows in read_slice(storage, plan, task, keys=keys, common=common)]
-    return pa.concat_tables(tables).combine_chunks() if tables else plan.output_schema.empty_table()
 
 
 def _compared(

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound, SnapshotExpired
 from lakebraid.storage.protocol import Storage
@@ -24,6 +26,14 @@ def open_base(storage: Storage, name: str) -> Any:
         return storage.open_input(name)
     except ObjectNotFound as error:
         raise _vanished(storage, name) from error
+
+
+def base_source(storage: Storage, name: str, size: int) -> Any:
+    """A base file as Arrow reads it; a small one of a remote store in memory."""
+    source = open_base(storage, name)
+    if isinstance(source, pa.PythonFile) and size <= limits.PARQUET_WHOLE_BYTES_MAX:
+        return pa.BufferReader(storage.read(name, size))
+    return source
 
 
 def _vanished(storage: Storage, name: str) -> SnapshotExpired:

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,24 +13,15 @@ import pyarrow.parquet as pq
 from lakebraid import limits
 from lakebraid.format.parquet_rows import check_unfolded, open_parquet_file, read_parquet_rows
 from lakebraid.model.evolution import conform, widen
-from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.predicate import Predicate, columns_of
 from lakebraid.model.predicate_arrow import ColumnStats, may_match, to_arrow
 from lakebraid.model.predicate_tree import column_path
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.files import open_base
+from lakebraid.tasks.keyed_rows import Sought, open_base_of, rows_of_keys
 from lakebraid.tasks.merge import merge
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
-from lakebraid.tasks.versions import Buried, Decoded, load_versions, row_keys
-
-
-@dataclass(frozen=True, slots=True)
-class Common:
-    """What slices have in common that are read for the same keys and columns."""
-
-    base: list[pa.Table]
-    decoded: dict[str, Decoded] = field(default_factory=dict)
-    """Blocks of their logs, as they come."""
+from lakebraid.tasks.versions import Buried, Versions, load_versions, row_keys
 
 
 def read_slice(
@@ -41,7 +31,6 @@ def read_slice(
     *,
     keys: pa.Array | None = None,
     buried: Buried | None = None,
-    common: Common | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a slice that match, with the plan's columns, a bounded number at a time; only those `keys`, if given.
 
@@ -49,20 +38,25 @@ def read_slice(
     """
     keys = plan.keys if keys is None else keys
     schema = plan.read_schema((*plan.columns, *(plan.rules.key_columns if keys is not None else ())), task)
-    known = None if common is None else common.decoded
-    versions = load_versions(storage, plan, task, schema, keys, known) if task.log_names else None
-    base = _base_batches(storage, plan, task, schema, keys) if common is None else iter(common.base)
+    versions = load_versions(storage, plan, task, schema, keys) if task.log_names else None
+    return merge_slice(_base_batches(storage, plan, task, schema, keys), versions, plan, task, buried=buried)
+
+
+def merge_slice(
+    base: Iterable[pa.Table],
+    versions: Versions | None,
+    plan: ReadPlan,
+    task: SliceTask,
+    *,
+    buried: Buried | None = None,
+) -> Iterator[pa.Table]:
+    """The rows of a slice out of its base file's and its logs', all of which have the same columns."""
     keep = None if plan.where is None else to_arrow(plan.where)
     for merged in merge(base, versions, plan.rules, late=task.has_late_log, buried=buried):
         rows = _with_constants(merged, task)
         wanted = rows if keep is None else rows.filter(keep)
         if wanted.num_rows:
             yield wanted.select(list(plan.columns))
-
-
-def common_rows(storage: Storage, plan: ReadPlan, task: SliceTask, keys: pa.Array) -> Common:
-    """What is worth reading once for several slices with the same base file, if all columns of these keys are wanted."""
-    return Common(list(_base_batches(storage, plan, task, plan.read_schema(plan.columns, task), keys)))
 
 
 def _base_batches(
@@ -72,17 +66,17 @@ def _base_batches(
     if task.base_name is None:
         return
     where = _about_keys(plan) if task.log_names else plan.where
-    source = _source(storage, task.base_name, task.base_size)
-    file = open_parquet_file(source, task.base_size, task.base_name)
+    base = open_base_of(storage, task)
+    file = base.file
     believed = _believed(file, where, plan, task)
     groups = [g for g in range(file.metadata.num_row_groups) if _may_match(file, g, where, believed)]
     known = set(file.schema_arrow.names)
     present = [name for name in schema.names if name in known]
     if present and keys is not None:
-        yield from _rows_of_keys(file, source, plan, task, groups, schema, keys)
+        yield from rows_of_keys(base, plan, groups, schema, Sought(keys))
         return
     if present:
-        tables = read_parquet_rows(file, source, task.base_size, groups, present, task.base_name)
+        tables = read_parquet_rows(file, base.source, task.base_size, groups, present, task.base_name)
     else:
         tables = _nothing(sum(file.metadata.row_group(group).num_rows for group in groups))
     taken = 0
@@ -104,44 +98,6 @@ def base_keys(storage: Storage, plan: ReadPlan, task: SliceTask) -> Iterator[pa.
     key_schema = pa.schema([f for f in plan.schema if f.name in plan.rules.key_columns])
     for rows in _base_batches(storage, plan, task, key_schema, None):
         yield row_keys(rows, plan.rules)
-
-
-def _rows_of_keys(
-    file: pq.ParquetFile,
-    source: Any,
-    plan: ReadPlan,
-    task: SliceTask,
-    groups: list[int],
-    schema: pa.Schema,
-    keys: pa.Array,
-) -> Iterator[pa.Table]:
-    """The rows with these keys. The key column is read first; the others only where it has one of the keys."""
-    name, rules = task.base_name or "", plan.rules
-    key_schema = pa.schema([f for f in plan.schema if f.name in rules.key_columns])
-    known = set(file.schema_arrow.names)
-    columns = [n for n in schema.names if n in known]
-    for group in groups:
-        left = 0
-        for rows in read_parquet_rows(file, source, task.base_size, [group], key_schema.names, name):
-            left += _are(conform(rows, key_schema, name), rules, keys).true_count
-        for rows in read_parquet_rows(file, source, task.base_size, [group], columns, name) if left else ():
-            conformed = conform(rows, schema, name)
-            found = conformed.filter(_are(conformed, rules, keys))
-            yield found
-            left -= found.num_rows
-            if left <= 0:
-                break  # all of this group were found
-
-
-def _are(rows: pa.Table, rules: MergeRules, keys: pa.Array) -> pa.BooleanArray:
-    return pc.is_in(row_keys(rows, rules), value_set=keys)
-
-
-def _source(storage: Storage, name: str, size: int) -> Any:
-    source = open_base(storage, name)
-    if isinstance(source, pa.PythonFile) and size <= limits.PARQUET_WHOLE_BYTES_MAX:
-        return pa.BufferReader(storage.read(name, size))
-    return source
 
 
 def open_parquet(storage: Storage, name: str, size: int) -> pq.ParquetFile:

@@ -17,7 +17,7 @@ from lakebraid.format.avro_rows import parse_avro_block
 from lakebraid.format.damage import damaged
 from lakebraid.format.delete_list import DeletedKeys, parse_delete_block
 from lakebraid.format.log_blocks import BlockType, LogBlock, read_blocks
-from lakebraid.format.parquet_rows import read_parquet_block
+from lakebraid.format.parquet_rows import ParquetBlock
 from lakebraid.format.times import is_instant_time
 from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, PartialMode
 from lakebraid.model.evolution import conform, widen
@@ -28,6 +28,7 @@ from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
 from lakebraid.model.schema_text import states_skeletons
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.files import read_log
+from lakebraid.tasks.kept_blocks import KEPT
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _RECORD_KEY = "_hoodie_record_key"
@@ -86,7 +87,7 @@ def load_versions(
     for block in placed_blocks(storage, plan, task):
         if states_skeletons(block.block.schema_text) and not plan.rules.order_columns:
             continue  # the partial rows after them say the same, and do not hide what others wrote meanwhile
-        found = known.get(block.where) or decode_block(block, plan.rules, schema, keys)
+        found = known.get(block.where) or _decoded(block, plan.rules, schema, keys)
         known[block.where] = found
         if len(found.rows):
             decoded.append((found, int(block.request_time)))
@@ -138,9 +139,10 @@ def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys
         rows = parse_avro_block(block.content, block.schema_text or "", where)
     elif block.type is BlockType.PARQUET:
         columns = [*schema.names, *([_RECORD_KEY] if block.is_partial else [])]
-        if keys is not None and not _may_hold(block, where, rules, schema, keys):
+        opened = ParquetBlock(block.content, where)
+        if keys is not None and not block.is_partial and not _may_hold(opened, where, rules, schema, keys):
             columns = []
-        rows = read_parquet_block(block.content, columns, where)
+        rows = opened.read(columns)
         if columns and not rows.column_names:
             raise damaged(where, "it has none of the table's columns")
         rows = rows if columns else rows.slice(0, 0)
@@ -149,11 +151,20 @@ def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys
     return Decoded(rows, block.is_partial, where)
 
 
-def _may_hold(block: LogBlock, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array) -> bool:
-    """Whether one of the keys is in a Parquet block, by its key column alone."""
-    if block.is_partial or rules.key_form is KeyForm.RENDERED:
+def _decoded(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None) -> Decoded:
+    """The same, perhaps decoded before, if all keys of a block of rows are wanted."""
+    block = placed.block
+    if keys is not None or block.type not in (BlockType.AVRO, BlockType.PARQUET):
+        return decode_block(placed, rules, schema, keys)
+    rows = KEPT.rows(block, schema.names, lambda: decode_block(placed, rules, schema).rows)
+    return Decoded(rows, block.is_partial, placed.where)
+
+
+def _may_hold(block: ParquetBlock, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array) -> bool:
+    """Whether one of the keys is in a block of whole rows, by its key column alone."""
+    if rules.key_form is KeyForm.RENDERED:
         return True
-    rows = read_parquet_block(block.content, list(rules.key_columns), where)
+    rows = block.read(list(rules.key_columns))
     if rules.key_columns[0] not in rows.column_names:
         return True
     column = widen(rows.column(0), schema.field(rules.key_columns[0]).type, where)

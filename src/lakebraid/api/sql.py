@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries over tables by Spark's SQL, without a catalog and without views that stay behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakebraid.api.changes import Changes
+from lakebraid.api.snapshot import Snapshot
+from lakebraid.api.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def sql(query: str, spark: SparkSession | None = None, **tables: Any) -> DataFrame:
+    """The rows of a query in which `{name}` stands for a table: `lb.sql("SELECT max(n) FROM {orders}", orders=t)`.
+
+    A table is a Table, a Snapshot, Changes or any data frame; other values become literals. All are of the moment of this
+    call. Spark cannot tell which columns of a table a query needs: hand over `t.to_spark(columns, where)` of wide ones.
+    """
+    from lakebraid.spark.session import session  # noqa: PLC0415  only loaded when it is used
+
+    at_work = spark or session()
+    frames: dict[str, Any] = {
+        name: value.to_spark(spark=at_work) if isinstance(value, Table | Snapshot | Changes) else value
+        for name, value in tables.items()
+    }
+    return at_work.sql(query, **frames)

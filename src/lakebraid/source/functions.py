@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Table functions for SQL: a table at a past moment, and its changes.
+
+Spark hands such a function's rows over one by one, in one task. They are for looking things up by hand; a view on the
+format does the same with all cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pyspark.sql.functions import udtf
+from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
+
+from lakebraid.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.udtf import UserDefinedTableFunction
+
+_CHANGES: Final = {
+    "hoodie.datasource.query.type": "incremental",
+    "hoodie.datasource.query.incremental.format": "changes",
+}
+
+
+@dataclass
+class Looked(AnalyzeResult):
+    """What was found out when the query was made: its rows are of that moment."""
+
+    options: dict[str, str] = field(default_factory=dict)
+    moment: str = ""
+
+
+class _Rows:
+    """The rows of a read by the format's options."""
+
+    def __init__(self, looked: Looked) -> None:
+        self._looked = looked
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        from lakebraid.source.planning import plan_source, read_part  # noqa: PLC0415  as in `source.format`
+
+        looked = self._looked
+        shared, parts = plan_source(looked.options, looked.schema.names, looked.moment)
+        for part in parts:
+            for table in read_part(shared, part):
+                for row in table.to_pylist(maps_as_pydicts="strict"):
+                    yield tuple(row.values())
+
+
+class AsOf(_Rows):
+    """`lakebraid_as_of(path, time)`: the table's rows at a time, or now."""
+
+    @staticmethod
+    def analyze(path: AnalyzeArgument, time: AnalyzeArgument | None = None) -> Looked:
+        """The columns at that time."""
+        return _look(path, {"as.of.instant": time})
+
+    def eval(self, path: str, time: str | None = None) -> Iterator[tuple[Any, ...]]:  # noqa: ARG002  known since `analyze`
+        """The rows."""
+        return self.rows()
+
+
+class ChangesOf(_Rows):
+    """`lakebraid_changes(path, after, until)`: what changed between two completion times, by default all until now."""
+
+    @staticmethod
+    def analyze(
+        path: AnalyzeArgument, after: AnalyzeArgument | None = None, until: AnalyzeArgument | None = None
+    ) -> Looked:
+        """The table's columns, `_change_type` and `_commit_completion_time`."""
+        begin, end = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
+        return _look(path, {begin: after, end: until}, _CHANGES)
+
+    def eval(
+        self,
+        path: str,  # noqa: ARG002  all known since `analyze`
+        after: str | None = None,  # noqa: ARG002
+        until: str | None = None,  # noqa: ARG002
+    ) -> Iterator[tuple[Any, ...]]:
+        """The changes."""
+        return self.rows()
+
+
+def register_functions(spark: SparkSession) -> None:
+    """Makes the functions known to a session."""
+    for name, function in (("lakebraid_as_of", AsOf), ("lakebraid_changes", ChangesOf)):
+        spark.udtf.register(name, cast("UserDefinedTableFunction", udtf(function)))
+
+
+def _look(
+    path: AnalyzeArgument, times: dict[str, AnalyzeArgument | None], more: dict[str, str] | None = None
+) -> Looked:
+    from lakebraid.source.planning import look  # noqa: PLC0415  as in `source.format`
+
+    options = {"path": _text(path, "path") or "", "lakebraid.meta_columns": "false", **(more or {})}
+    for option, time in times.items():
+        text = None if time is None else _text(time, option)
+        if text is not None:
+            options[option] = text
+    moment, schema = look(options, None)
+    return Looked(schema, options=options, moment=moment)
+
+
+def _text(argument: AnalyzeArgument, name: str) -> str | None:
+    if argument.isTable or not argument.isConstantExpression:
+        raise InvalidArgument(
+            f"{name} must be a constant text, so that the columns are known before any row. Nothing was read."
+        )
+    return None if argument.value is None else str(argument.value)
