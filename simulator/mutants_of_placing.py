@@ -24,6 +24,12 @@ OF_PLACING = (
         "if common is not None:", "if False:", ("21",), _MOR,
     ),
     Mutant(
+        "a key that came back while it was compacted away is looked for in base files alone", "F26", "lakebraid.api.placing",
+        "_unsure_logs", "if log.request_time < base.completion_time", "if False", ("21", "1", "2"),
+        {**_MOR, "by_event": False, "deletes": 0.5, "keys": 1,
+         "actors": (("placer", 8), ("placer", 8), ("compactor", 8), ("compactor", 8))},
+    ),
+    Mutant(
         "new keys in a small file that was there are not looked at", "F26", "lakebraid.txn.same_keys", "_brings_keys",
         "not (is_rewrite and stat.num_inserts == 0)", "not is_rewrite", ("21",), {**_COW, "keys": 6},
         first_seed=95,

@@ -92,6 +92,7 @@ class _Places:
     def add(self, partition: str, changes: list[Change]) -> None:
         groups = [target for target in self.ground.groups.get(partition, ()) if target.slice is not None]
         homes = {version.key: target for target in groups for version in _base(self.storage, target)}
+        homes = self._log_homes(groups, set(homes)) | homes
         fresh = [change for change in changes if change.key not in homes]
         self.void += [change for change in fresh if change.value is None]
         fresh = [change for change in fresh if change.value is not None]
@@ -108,6 +109,23 @@ class _Places:
                 change = next(left)
                 self.new.add(change.key)
                 self._put(target, change)
+
+    def _log_homes(self, groups: list[Target], known: set[str]) -> dict[str, Target]:
+        """Where keys are at home that no base file has: where they live, or else where they died."""
+        homes: dict[str, Target] = {}
+        by_event = self.scene.setting.by_event
+        for target in groups:
+            logs = [] if target.slice is None else target.slice.log_names
+            unsure = () if target.slice is None else target.slice.unsure_logs
+            if not unsure:
+                continue
+            read = {name: _versions(self.storage, name) for name in logs}
+            winners = merge([*_base(self.storage, target), *(v for vs in read.values() for v in vs)], by_event=by_event)
+            for key in {v.key for name in unsure for v in read[name]} - known:
+                is_alive = key in winners and winners[key].value is not None
+                homes[key] = target if is_alive else homes.get(key, target)
+                known |= {key} if is_alive else set()
+        return homes
 
     def _put(self, target: Target, change: Change) -> None:
         if target not in self.targets:
@@ -167,8 +185,10 @@ def _append(storage: Storage, start: str, target: Target, changes: tuple[Change,
 
 def _base(storage: Storage, target: Target) -> list[Version]:
     name = target.slice.base_name if target.slice is not None else None
-    if name is None:
-        return []
+    return [] if name is None else _versions(storage, name)
+
+
+def _versions(storage: Storage, name: str) -> list[Version]:
     try:
         return read_versions(storage.read(name, 1 << 20))
     except ObjectNotFound as error:

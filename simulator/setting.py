@@ -96,10 +96,7 @@ def drawn(seed: int) -> Setting:
 
 
 def with_clustering(setting: Setting, rng: Random) -> Setting:
-    """The same on a table whose rows may lie in any file group, with clusterings; of either type.
-
-    In log files deletes would let a key come twice.
-    """
+    """The same on a table whose rows may lie in any file group, with clusterings; of either type."""
     kept = ("compactor", "rescuer", "reader", "traveller", "mirror", "cleaner", "archiver", "savepointer", "restorer")
     actors = [(kind, rounds) for kind, rounds in setting.actors if kind in (*kept, "holder", "consumer")]
     actors += [("placer", rounds) for kind, rounds in setting.actors if kind == "writer"]
@@ -108,19 +105,22 @@ def with_clustering(setting: Setting, rng: Random) -> Setting:
         setting,
         placed=True,
         gives_way=rng.random() < 0.5,
-        deletes=0.0,
         executors=False,
         whole=True,
         removable=rng.choice((0.0, 0.0, 0.5)),
         actors=tuple(actors),
     )
-    return copy_on_write(placed, setting) if rng.random() < 0.5 else placed
+    if rng.random() < 0.5:
+        return copy_on_write(placed, setting)
+    return (
+        replace(placed, deletes=0.0) if setting.by_event else placed
+    )  # a clustering forgets deletes, older events do not
 
 
 def copy_on_write(placed: Setting, drawn: Setting) -> Setting:
-    """The same with base files alone; deletes and executors are as they were drawn."""
+    """The same with base files alone; executors are as they were drawn."""
     actors = tuple(actor for actor in placed.actors if actor[0] != "compactor")
-    return replace(placed, cow=True, actors=actors, deletes=drawn.deletes, executors=drawn.executors)
+    return replace(placed, cow=True, actors=actors, executors=drawn.executors)
 
 
 def with_streams(setting: Setting, rng: Random) -> Setting:

@@ -21,7 +21,7 @@ from lakebraid.model.buckets import bucket_of_file_id
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
 from lakebraid.model.placement import sizes_of
-from lakebraid.model.slicing import GroupId
+from lakebraid.model.slicing import FileSlice, GroupId
 from lakebraid.table.view import View, load_view
 from lakebraid.tasks.key_places import Ground, finder
 from lakebraid.tasks.placed_task import place, write_placed
@@ -125,9 +125,8 @@ class Placing:
         groups: dict[str, list[Target]] = defaultdict(list)
         for found in () if self._overwrites else view.slices():
             group = found.group
-            groups[group.partition].append(
-                Target(group.partition, group.file_id, slice_task(found, view.config, visible))
-            )
+            held = replace(slice_task(found, view.config, visible), unsure_logs=_unsure_logs(found))
+            groups[group.partition].append(Target(group.partition, group.file_id, held))
         ids = self._new_ids(start)
         storage = self._writing.storage
         clustered = any(i.kind == "clustering" for i in view.timeline.pending)
@@ -156,3 +155,11 @@ class Placing:
         stem = "-".join((head, start[:4], start[4:8], start[8:12], start[12:] + drawn[9:16]))
         for number in count():
             yield f"{stem}-{number}"
+
+
+def _unsure_logs(held: FileSlice) -> tuple[str, ...]:
+    """Log files whose writers may have looked at an older base file. Those that were merged into others are still there."""
+    base = held.base
+    if base is None:
+        return ()  # then all of them are looked at
+    return tuple(log.name for log in held.logs if log.request_time < base.completion_time)

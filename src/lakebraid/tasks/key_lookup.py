@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking keys up in the base files of file groups: by the footer's key range and filter, then by the key column."""
+"""Looking keys up in the base files of file groups: by the footer's key range and filter, then by the key column.
+
+Rows go to the log of the group whose base file has their key. So log files hold keys of their base file and no others, with
+one exception: a compaction drops a deleted key while a write brings it back, for the base file that this one looked at had
+it still. Log files of writes that began before the base file was complete are therefore looked at as well.
+"""
 
 from __future__ import annotations
 
@@ -67,29 +72,41 @@ def find_homes(
     """For each key the slice that holds it, or -1; and the rows of each base file, -1 for those without one.
 
     Keys are different ones, in the form of the plan's rules. A key lives in one slice at most. It may lie in others that
-    delete it in a log file, if it has moved between partitions: they are its home only if it lives nowhere.
+    delete it in a log file, if it has moved between partitions or a compaction has dropped it: they are its home only if
+    it lives nowhere.
     """
     homes: Ints = np.full(len(keys), -1, np.int64)
     rows: Ints = np.full(len(tasks), -1, np.int64)
     dead: Ints = np.full(len(keys), -1, np.int64)
     texts = keys if pa.types.is_string(keys.type) else render_values(keys)
+
+    def settle(number: int, task: SliceTask, found: Ints, *, are_certain: bool) -> None:
+        if not are_certain and len(found):
+            dead[found] = number
+            found = found[_are_alive(storage, plan, task, keys.take(pa.array(found)))]
+        homes[found] = number
+
     for number, task in enumerate(tasks):
         left = np.flatnonzero(homes < 0)
         if task.base_name is not None:
             known = load_file_keys(storage, task.base_name, task.base_size)
             rows[number] = known.rows
             left = left[known.may_hold(texts if len(left) == len(keys) else texts.take(pa.array(left)))]
-        if not len(left):
-            continue
-        wanted = keys.take(pa.array(left))
-        held = [
-            np.asarray(pc.index_in(k, value_set=wanted).drop_null()) for k in slice_keys(storage, plan, task, wanted)
-        ]
-        found = left[np.concatenate(held)] if held else left[:0]
-        if may_have_moved and task.log_names and len(found):
-            dead[found] = number
-            found = found[_are_alive(storage, plan, task, keys.take(pa.array(found)))]
-        homes[found] = number
+        if len(left):
+            wanted = keys.take(pa.array(left))
+            held = [
+                np.asarray(pc.index_in(k, value_set=wanted).drop_null())
+                for k in slice_keys(storage, plan, task, wanted)
+            ]
+            found = left[np.concatenate(held)] if held else left[:0]
+            settle(number, task, found, are_certain=not (may_have_moved and task.log_names))
+        left = np.flatnonzero((homes < 0) & (dead != number))
+        if task.unsure_logs and len(left):
+            wanted = keys.take(pa.array(left))
+            in_logs = _unsure_keys(storage, plan, task, wanted)
+            if in_logs is not None:
+                are_held = np.asarray(pc.is_in(wanted, value_set=in_logs)).astype(np.bool_)
+                settle(number, task, left[are_held], are_certain=False)
     return np.where(homes < 0, dead, homes), rows
 
 
@@ -106,13 +123,26 @@ def living_keys(
     storage: Storage, plan: ReadPlan, task: SliceTask, *, may_have_moved: bool
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
     """All keys of a slice, and whether each lives there, as far as that is in doubt."""
+    unsure = _unsure_keys(storage, plan, task, None)
     for keys in slice_keys(storage, plan, task, None):
         is_doubtful = may_have_moved and bool(task.log_names)
         yield keys, pa.array(_are_alive(storage, plan, task, keys) if is_doubtful else np.ones(len(keys), np.bool_))
+        unsure = unsure.filter(pc.invert(pc.is_in(unsure, value_set=keys))) if unsure is not None else None
+    if unsure is not None and len(unsure):
+        yield unsure, pa.array(_are_alive(storage, plan, task, unsure))
+
+
+def _unsure_keys(storage: Storage, plan: ReadPlan, task: SliceTask, wanted: pa.Array | None) -> pa.Array | None:
+    """The keys in log files that may have others than the base file; None if there are none."""
+    if not task.unsure_logs:
+        return None
+    logs = task.of_logs(task.unsure_logs)
+    versions = load_versions(storage, plan, logs, plan.read_schema(plan.rules.key_columns, logs), wanted)
+    return None if versions is None else versions.keys.unique()
 
 
 def slice_keys(storage: Storage, plan: ReadPlan, task: SliceTask, wanted: pa.Array | None) -> Iterator[pa.Array]:
-    """The keys of a slice: those of its base file. Log files hold no others, save where a group begins with them."""
+    """The keys of a slice's base file, or of its log files where a group begins with them."""
     if task.base_name is not None:
         yield from base_keys(storage, plan, task)
         return

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -79,6 +79,14 @@ class SliceTask:
     """Partition columns that a partial row of a new key may lack: the folder knows them, as text."""
     before: str = ""
     """Only versions that rank before this count, if it is given: see `tasks.compact`."""
+    unsure_logs: tuple[str, ...] = ()
+    """Log files that may hold keys which the base file has not: see `tasks.key_lookup`."""
+
+    def of_logs(self, names: Container[str]) -> SliceTask:
+        """The slice with these of its log files alone, and no base file."""
+        kept = [(n, t) for n, t in zip(self.log_names, self.log_request_times, strict=True) if n in names]
+        log_names, times = (tuple(n for n, _ in kept), tuple(t for _, t in kept))
+        return replace(self, base_name=None, base_size=0, log_names=log_names, log_request_times=times)
 
     @property
     def has_late_log(self) -> bool:
