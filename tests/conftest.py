@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.tally import TALLY
 
@@ -15,19 +16,28 @@ _ONE_JVM = {"interop", "spark"}
 """Folders whose tests share a JVM: another one costs half a minute, and is slow until it has warmed up."""
 
 
-@pytest.hookimpl(tryfirst=True)
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Tests of one file stay in one process, and those that share a JVM."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        folder = _folder(file)
+        return folder if folder in _ONE_JVM else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return _Groups(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup`: groups of tests for one process each, the longest first."""
-    if config.getoption("dist", "no") != "loadgroup":
-        return
+    """With several processes the longest groups come first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: {f: at for at, f in enumerate(_FIRST)}.get(_folder(item.nodeid), len(_FIRST)))
 
-    def folder(item: pytest.Item) -> str:
-        return item.path.parent.name
 
-    for item in items:
-        group = folder(item) if folder(item) in _ONE_JVM else f"{folder(item)}/{item.path.stem}"
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: _FIRST.index(folder(item)) if folder(item) in _FIRST else len(_FIRST))
+def _folder(nodeid: str) -> str:
+    return nodeid.partition("::")[0].split("/")[-2]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
