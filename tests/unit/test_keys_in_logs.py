@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lakebraid.api.placing import Placing
+from lakebraid.errors import WriteConflict
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.table.view import load_view
 from lakebraid.tasks.key_lookup import living_keys
@@ -97,3 +98,15 @@ def test_tasks_that_read_all_keys_tell_such_a_key_once_and_that_it_lives() -> No
     ]
     txn.abort()
     assert sorted(found) == [("a", True), ("b", True)]
+
+
+def test_a_refusal_calls_a_compaction_a_table_service_and_not_a_writer() -> None:
+    scene = Scene(by_event=False, arguments={"table_type": "mor", "index": "simple"})
+    scene.table.insert([row("a", "old"), row("b", "old")])
+    scene.table.delete([{"id": "a"}])
+    late = scene.other().begin()
+    late.write([row("a", "again", 3)])
+    late._stage()
+    scene.table.compact()
+    with pytest.raises(WriteConflict, match=r"the compaction \d+ \(by a table service, completed"):
+        late.commit()

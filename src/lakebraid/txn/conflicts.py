@@ -19,6 +19,7 @@ from lakebraid.table.loading import load_commit
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import load_markers
 from lakebraid.txn.planned import load_planned
+from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.rounds import Round
 
 STRATEGY = "hoodie.write.lock.conflict.resolution.strategy"
@@ -172,6 +173,8 @@ def groups_text(groups: Sequence[GroupId]) -> str:
 def writer_of(now: Round, other: Instant) -> str:
     """Who wrote it, or has it open, as far as that is told."""
     ledger = now.ledger
+    if other.kind in COMPLETED_AS:
+        return "a table service"
     if not other.is_completed:
         return now.state.writer_of(other.request_time) or "an unknown writer"
     extra = load_commit(ledger.storage, ledger.config, other, ledger.clock).extra

@@ -162,7 +162,7 @@ class Overwrite:
         return made
 
     def _conflict(self, now: Round, other: Instant, met: Collection[str], writer: str) -> WriteConflict:
-        rival = "a table service" if other.kind in COMPLETED_AS else writer_of(now, other)
+        rival = writer_of(now, other)
         who = f"the {other.kind} {other.request_time} (by {rival}, {other.completion_time or 'pending'})"
         if not other.is_completed and other.request_time < self.start:
             rule = "a pending clustering goes first"
