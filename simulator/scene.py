@@ -41,7 +41,9 @@ class Scene:
 
     def __init__(self, setting: Setting, driver: Driver | None = None, only: str | None = None) -> None:
         self.setting = setting
-        self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms)
+        # Whoever waits for Hudi's lock asks for it ten times a second: with many actors most calls are of that kind.
+        steps_max = 80_000 if setting.shared else 20_000
+        self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms, steps_max=steps_max)
         self.world.timeout_ms = setting.timeout_ms
         self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
         self.oracle.is_serial = setting.cow
