@@ -102,7 +102,7 @@ def test_a_change_that_another_writer_got_ahead_of_is_done_again(
     rivals = iter([1, 2])
 
     def meddled(self: Transaction) -> Any:
-        if self._rivalry.matters and next(rivals, None) is not None:
+        if self._begun.rivalry.matters and next(rivals, None) is not None:
             monkeypatch.setattr(Transaction, "commit", commit)
             table.update({"n": "n + 1"}, where="id = 1")
             monkeypatch.setattr(Transaction, "commit", meddled)
