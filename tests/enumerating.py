@@ -88,12 +88,14 @@ def every_schedule(
     switches: int,
     kills: int = 0,
     runs_max: int = 1_000_000,
+    is_reduced: bool = True,
 ) -> Iterator[Played]:
     """Plays every schedule with at most so many switches and kills, on a table of these objects; the first `runs_max`.
 
     Without kills only one of those is played that differ in the order of calls which commute (simulator/reduction.py).
+    That shows every outcome, but not who was done first: then `is_reduced` must be False.
     """
-    driver = Enumeration(switches, kills) if kills else Reduction(switches)
+    driver = Reduction(switches) if is_reduced and not kills else Enumeration(switches, kills)
     config = parse_config(parse_properties(objects[".hoodie/hoodie.properties"], "objects"), "objects")
     for _ in range(runs_max):
         played = Played(World(0, driver, call_ms=0), config)

@@ -340,7 +340,7 @@ def test_D_an_executor_that_was_silent_for_long_and_rolled_back_cannot_complete(
 def test_E_nobody_executes_an_old_removable_plan_after_its_rollback_was_decided(kind, bounds):
     plan = planned(kind, is_removable=True)
     seen = set()
-    for played in plan.play({"x": cleaner, "y": executor(plan)}, age_ms=LONG, **bounds):
+    for played in plan.play({"x": cleaner, "y": executor(plan)}, age_ms=LONG, is_reduced=False, **bounds):
         if played.ended_before("x", "y") and "x" in played.ends:
             assert isinstance(played.ends.get("y", CommitRefused("killed")), CommitRefused)
             assert state_of(plan, played) == "gone"
