@@ -94,12 +94,16 @@ def expired_leases(ledger: Ledger, state: LedgerState) -> tuple[str, ...]:
 
 
 def forget_beats(ledger: Ledger) -> None:
-    """Removes beats of leases that are no more. One that is about to be entered beats again after it was."""
+    """Removes beats of leases that are no more. A recent one may be of a lease that is about to be entered: without its
+    beat a clean would take it for dead.
+    """
     with contextlib.suppress(StorageError):  # the next clean does it
-        names = [info.name for info in ledger.storage.list(LEASES)]
-        if names:
-            known = {_beat_name(token) for token in ledger.newest().state.leases}
-            ledger.storage.delete([name for name in names if name not in known])
+        infos = ledger.storage.list(LEASES)
+        known = {_beat_name(token) for token in ledger.newest().state.leases} if infos else set()
+        unknown = [info for info in infos if info.name not in known]
+        if unknown:
+            now_ms = storage_now_ms(ledger.storage, ledger.clock)
+            ledger.storage.delete([i.name for i in unknown if now_ms - i.modified_ms >= limits.LEASE_MS])
 
 
 def check_readable(now: Round, time: str) -> None:
