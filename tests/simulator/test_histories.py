@@ -172,3 +172,16 @@ def test_no_invariant_fails_with_services_and_beside_hudi():
     played = walk(iter(range(first, first + 600)), 300)
     assert [str(outcome.failure) for outcome in played.failures] == []
     assert played.histories == 600
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(6003374, id="a restore left the plan of a compaction whose attempt Hudi was rolling back"),
+        pytest.param(6007457, id="a clean swept the first beat of a lease that was being entered"),
+        pytest.param(5001389, id="eighteen actors asked for one lock"),
+    ],
+)
+def test_no_invariant_fails_where_one_has_failed_before(seed):
+    outcome = run_history(drawn(seed))
+    assert outcome.failure is None, verdict(outcome)

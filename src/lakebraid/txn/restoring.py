@@ -89,8 +89,10 @@ def plan_restore(now: Round, to: str) -> Undo:
     until = target.completion_time or target.request_time
     completed = tuple(i for i in reversed(timeline.writes) if (i.completion_time or "") > until)
     # What a rollback is about to remove stays its own; the rollback goes on as if nothing had happened.
+    # Hudi's rollback of a compaction takes back an attempt, not the plan, which would be left over with no logs to merge.
     foreign = foreign_victims(now.ledger.storage, now.ledger.config, now.state, timeline)
-    victims = {*(u.victim for u in now.state.rollbacks.values()), *foreign}
+    plans = {i.request_time for i in timeline.pending if i.kind == "compaction"}
+    victims = {*(u.victim for u in now.state.rollbacks.values()), *foreign} - plans
     pending = tuple(
         i for i in reversed(timeline.pending) if action_family(i.action) == "write" and i.request_time not in victims
     )
