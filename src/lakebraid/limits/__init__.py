@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every bound, each with its reason: by what it bounds, in three modules; all of them are also found here.
+"""Every bound, each with its reason: by what it bounds, in a module each; all of them are also found here.
 
 Nothing read from a file is allocated, looped over or recursed into before it was held against one of these and
 against the bytes that remain.

@@ -66,7 +66,7 @@ def take_lease(ledger: Ledger, token: str, holder: str, time: str) -> None:
 
     try:
         ledger.decide(token, rule)
-        ledger.storage.replace(_beat_name(token), b"")  # again, for it may have been swept as nobody's
+        ledger.storage.replace(_beat_name(token), b"")  # again: entering may have taken so long that it was swept
     except LakebraidError:
         with contextlib.suppress(LakebraidError):
             drop_lease(ledger, token)

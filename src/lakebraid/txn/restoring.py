@@ -92,7 +92,7 @@ def plan_restore(now: Round, to: str) -> Undo:
     # Hudi's rollback of a compaction takes back an attempt, not the plan, which would be left over with no logs to merge.
     foreign = foreign_victims(now.ledger.storage, now.ledger.config, now.state, timeline)
     plans = {i.request_time for i in timeline.pending if i.kind == "compaction"}
-    victims = {*(u.victim for u in now.state.rollbacks.values()), *foreign} - plans
+    victims = {*(u.victim for u in now.state.rollbacks.values()), *(foreign - plans)}
     pending = tuple(
         i for i in reversed(timeline.pending) if action_family(i.action) == "write" and i.request_time not in victims
     )
