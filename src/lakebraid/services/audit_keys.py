@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -190,6 +189,8 @@ def _may_insert_twice(evidence: Evidence) -> bool:
 def _hashes(keys: pa.Array | None) -> np.ndarray[Any, np.dtype[np.uint64]]:
     if keys is None:
         return np.zeros(0, np.uint64)
+    import pandas as pd  # noqa: PLC0415 - a third of what `import lakebraid` would take, for audits alone
+
     return pd.util.hash_array(keys.to_numpy(zero_copy_only=False), categorize=False)
 
 
