@@ -151,6 +151,9 @@ class SimStorage:
         objects, folders = self._disk.folder(head)
         return [*objects], [*folders]
 
+    def list_names(self, folder: str) -> Names:
+        return [info.name.rpartition("/")[2] for info in self.list_folder(folder)[0]]
+
     def create(self, name: str, data: bytes) -> None:
         data = bytes(data)
         self._changing("create", name, lambda: self._disk.create(name, data), partial(self._tear, name, data))

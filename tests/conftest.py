@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.objects import versitygw
 from tests.tally import TALLY
 
 _FIRST = ("interop", "spark", "simulator", "objects", "browser", "hostile")
@@ -28,6 +29,10 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return _Groups(config, log)
+
+
+def pytest_report_header() -> str:
+    return f"S3 on loopback: {versitygw.expected()}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

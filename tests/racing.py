@@ -12,7 +12,7 @@ from lakebraid.storage.memory import MemoryStorage
 
 T = TypeVar("T")
 Step = Callable[[Storage], None]
-_READS = frozenset({"read", "read_range", "info", "list", "list_folder", "open_input"})
+_READS = frozenset({"read", "read_range", "info", "list", "list_folder", "list_names", "open_input"})
 
 
 class RacingStorage:

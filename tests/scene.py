@@ -23,7 +23,7 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_config, load_timeline
 from lakebraid.txn.creating import create_table
 
-READS = frozenset({"read", "read_range", "info", "list", "list_folder", "open_input"})
+READS = frozenset({"read", "read_range", "info", "list", "list_folder", "list_names", "open_input"})
 CHANGES = frozenset({"create", "replace", "copy", "delete"})
 COLUMNS = "id string, ts bigint, v string, w bigint"
 Rows = list[dict[str, Any]]

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+
+from tests.objects.versitygw import NotBuilt, versitygw
 
 pytest.register_assert_rewrite("tests.unit.test_storage_contract", "tests.unit.test_storage_versions")
 
@@ -35,7 +39,20 @@ def no_real_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
-    """A moto server with one empty bucket.
+    """An S3 server with one empty bucket: versitygw, or moto where it cannot be had."""
+    with contextlib.ExitStack() as stack:
+        try:
+            url = stack.enter_context(versitygw("access", SECRET))
+        except NotBuilt as error:
+            warnings.warn(f"S3 was moto: there is no versitygw here ({error})", stacklevel=1)
+            url = stack.enter_context(moto())
+        client(url).create_bucket(Bucket=BUCKET)
+        yield url
+
+
+@contextlib.contextmanager
+def moto() -> Iterator[str]:
+    """The address of a running one.
 
     S3 decides a conditional request at once; moto looks and then writes, so that two of its threads can both find
     nothing there. It gets one request at a time.
@@ -43,19 +60,17 @@ def endpoint() -> Iterator[str]:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
-    moto = DomainDispatcherApplication(create_backend_app)
+    application = DomainDispatcherApplication(create_backend_app)
     turn = threading.Lock()
 
     def one_at_a_time(environ: Any, start_response: Any) -> Any:
         with turn:
-            return moto(environ, start_response)
+            return application(environ, start_response)
 
     server = make_server("127.0.0.1", 0, one_at_a_time, threaded=True)
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    client(url).create_bucket(Bucket=BUCKET)
-    yield url
+    yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     serving.join()
 

@@ -127,13 +127,30 @@ def test_a_lost_connection_during_a_create_is_unknown_and_not_tried_again(script
     assert len(stub.requests) == 1
 
 
-def test_a_create_that_meets_another_under_way_is_unknown_and_not_refused(scripted: ObjectStorage, stub: Stub) -> None:
-    stub.answer = lambda _method, _path: (409, error_body("ConditionalRequestConflict"))
+@pytest.mark.parametrize("code", ["ConditionalRequestConflict", "ExistingObjectIsDirectory", ""])
+def test_a_create_that_meets_another_under_way_is_unknown_and_not_refused(
+    scripted: ObjectStorage, stub: Stub, code: str
+) -> None:
+    stub.answer = lambda _method, _path: (409, error_body(code))
     with pytest.raises(OutcomeUnknown):
         scripted.create("ledger/1", b"x")
+    assert len(stub.requests) == 1
     stub.answer = lambda _method, _path: (409, error_body("BlobAlreadyExists"))
     with pytest.raises(ObjectExists):
         scripted.create("ledger/1", b"x")
+
+
+def test_writes_and_copies_that_meet_another_under_way_are_sent_again(scripted: ObjectStorage, stub: Stub) -> None:
+    busy = (409, error_body("OperationAborted"))
+    done = (200, b"<CopyObjectResult><ETag>0</ETag></CopyObjectResult>")
+    for change in (lambda: scripted.replace("a", b"x"), lambda: scripted.copy("a", "b")):
+        stub.requests.clear()
+        stub.answer = lambda _method, _path: busy if len(stub.requests) < 3 else done
+        change()
+        assert len(stub.requests) == 3
+        stub.answer = lambda _method, _path: busy
+        with pytest.raises(OutcomeUnknown, match="409"):
+            change()
 
 
 @pytest.mark.parametrize(

@@ -204,4 +204,8 @@ def test_a_spark_without_a_jar_for_s3_reads_and_writes_tables_on_s3(endpoint: st
     bucket.table.upsert(frame.where("id < 3").selectExpr("id", "part", "2L AS ts", "'new' AS v"))
     assert bucket.table.to_spark(spark=spark).where("v = 'new'").count() == 3
     assert bucket.table.changes().to_spark(spark).count() == 20
+    lb.register(spark)
+    said = ", ".join(f"'lakebraid.storage.{name}', '{value}'" for name, value in options(endpoint).items())
+    by_sql = spark.sql(f"SELECT id FROM lakebraid_as_of('{bucket.url}', options => map({said}))")
+    assert by_sql.count() == 20
     bucket.check_sound()

@@ -53,7 +53,7 @@ def test_looking_changes_nothing(table, storage, clock):
     table.plan_compaction()
     watched = WatchedStorage(storage)
     repr(table_on(watched, clock).status())
-    assert {call.name for call in watched.calls} <= {"read", "read_range", "info", "list", "list_folder"}
+    assert {call.name for call in watched.calls} <= {"read", "read_range", "info", "list", "list_folder", "list_names"}
 
 
 def test_living_and_silent_writers_are_told_apart(table, storage, clock):

@@ -218,6 +218,8 @@ def test_a_folder_shows_its_own_objects_and_sub_folders(storage: Storage) -> Non
     objects, folders = storage.list_folder("b/")
     assert ([info.name for info in objects], folders) == (["b/1"], ["b/c"])
     assert storage.list_folder("none") == ([], [])
+    assert storage.list_names("b/") == storage.list_names("b") == ["1"]
+    assert storage.list_names("none") == []
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)

@@ -262,6 +262,7 @@ def test_links_below_the_root_are_refused_by_every_call(storage: LocalStorage, t
         lambda: storage.delete(["folder/secret"]),
         lambda: storage.list("folder"),
         lambda: storage.list_folder("folder"),
+        lambda: storage.list_names("folder"),
         storage.list,
         storage.list_folder,
     ]
@@ -283,6 +284,19 @@ def test_a_linked_file_is_refused_and_a_link_to_nothing_ignored(storage: LocalSt
         with pytest.raises(StorageError, match="is a symbolic link"):
             call()
     assert (tmp_path / "secret").read_bytes() == b"secret"
+
+
+def test_names_alone_are_those_of_the_listing(storage: LocalStorage, tmp_path: Path) -> None:
+    folder = Path(storage.root, "f")
+    for name in ("f/a", "f/sub/b", "f/.c"):
+        storage.create(name, b"")
+    os.mkfifo(folder / "pipe")
+    (folder / ".a.crc").touch()
+    (folder / "dangling").symlink_to(tmp_path / "nothing")
+    assert sorted(storage.list_names("f")) == [info.name[2:] for info in storage.list_folder("f")[0]] == [".c", "a"]
+    (folder / "link").symlink_to(tmp_path)
+    with pytest.raises(StorageError, match="is a symbolic link"):
+        storage.list_names("f")
 
 
 def test_the_root_itself_may_be_a_link(storage: LocalStorage, tmp_path: Path) -> None:

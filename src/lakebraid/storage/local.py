@@ -29,7 +29,7 @@ from lakebraid.storage.durable import (
 )
 from lakebraid.storage.failures import explained, os_failure
 from lakebraid.storage.names import check_name, check_names, folder_name
-from lakebraid.storage.protocol import FolderListing, ObjectInfo
+from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,17 @@ class LocalStorage:
     def list_folder(self, folder: str = "") -> FolderListing:
         objects, folders = self._scan(folder_name(folder))
         return sorted(objects, key=attrgetter("name")), sorted(folders)
+
+    def list_names(self, folder: str) -> Names:
+        """Without a look at each file, which costs ten times as much as its name."""
+        path = self._checked_path(folder_name(folder))
+        try:
+            with os.scandir(path) as entries:
+                return [entry.name for entry in entries if _is_object(entry)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise os_failure(error, "Listing", path, "Nothing was changed.") from error
 
     def create(self, name: str, data: bytes) -> None:
         path = self._checked_path(name)
@@ -159,9 +170,12 @@ class LocalStorage:
         objects, folders = [], []
         head = f"{folder}/" if folder else ""
         path = self._checked_path(folder) if folder else self.root
+        below = after[len(head) :] if after.startswith(head) else ""
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
+                    if f"{entry.name}0" <= below:
+                        continue  # nor is anything below it greater, if it is a folder: '0' follows '/'
                     name = head + entry.name
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(name)
@@ -235,6 +249,13 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
     if stat.S_ISLNK(status.st_mode) and os.path.exists(entry.path):
         raise _link_refused(entry.path)
     return None
+
+
+def _is_object(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file of ours, as far as the folder itself says; only what it says to be no file is looked at."""
+    if entry.is_file(follow_symlinks=False):
+        return entry.name[0] != "." or not _is_private(entry.name)
+    return entry.is_symlink() and _status(entry) is not None
 
 
 def _is_private(file: str) -> bool:

@@ -14,7 +14,7 @@ from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound
 from lakebraid.storage.bounds import check_range, check_size
 from lakebraid.storage.names import check_name, check_names, folder_name
-from lakebraid.storage.protocol import FolderListing, ObjectInfo
+from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,9 @@ class MemoryStorage:
             else:
                 objects.append(info)
         return objects, sorted(folders)
+
+    def list_names(self, folder: str) -> Names:
+        return [info.name.rpartition("/")[2] for info in self.list_folder(folder)[0]]
 
     def create(self, name: str, data: bytes) -> None:
         check_name(name)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -12,16 +12,17 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lakebraid.errors import ObjectExists, ObjectNotFound, StorageError
+from lakebraid.limits import STORE_RETRIES_MAX
 from lakebraid.storage.bounds import check_range, check_size
 from lakebraid.storage.names import check_name, check_names, folder_name
 from lakebraid.storage.object_clients import ObjectClients
 from lakebraid.storage.object_failures import CLIENT_ERRORS, object_failure, status_and_code
 from lakebraid.storage.object_file import ObjectFile
 from lakebraid.storage.object_url import parse_object_url
-from lakebraid.storage.protocol import FolderListing, ObjectInfo
+from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
 
-_BUSY = ("ConditionalRequestConflict", "OperationAborted")
-"""Answers 409 of S3: another request for the same name is under way. That is not "exists": it may fail yet."""
+_BUSY = 409
+"""Another request for the same name is under way (S3), or for its folder (gateways to a file system)."""
 
 
 class ObjectStorage:
@@ -106,6 +107,9 @@ class ObjectStorage:
         folders = [self._url.name(path.rstrip("/")) for path in answer["common_prefixes"]]
         return sorted(objects, key=attrgetter("name")), sorted(folders)
 
+    def list_names(self, folder: str) -> Names:
+        return [info.name.rpartition("/")[2] for info in self.list_folder(folder)[0]]
+
     def create(self, name: str, data: bytes) -> None:
         """One conditional put, never repeated: after a lost answer the repetition would meet our own object and call
         it somebody else's. ObjectExists therefore means what it says, and a lost answer is OutcomeUnknown.
@@ -114,7 +118,7 @@ class ObjectStorage:
         try:
             obstore.put(self._clients.once, key, data, mode="create")
         except AlreadyExistsError as error:
-            if status_and_code(error)[1] in _BUSY:
+            if not _is_there(error):
                 raise object_failure(error, "Creating", self._where(name), changing=True) from None
             raise ObjectExists(f"{self._where(name)} exists already. Nothing was changed.", name=name) from None
         except CLIENT_ERRORS as error:
@@ -123,7 +127,7 @@ class ObjectStorage:
     def replace(self, name: str, data: bytes) -> None:
         key = self._key(name)
         try:
-            obstore.put(self._clients.patient, key, data, mode="overwrite", use_multipart=False)
+            _patiently(lambda: obstore.put(self._clients.patient, key, data, mode="overwrite", use_multipart=False))
         except CLIENT_ERRORS as error:
             raise object_failure(error, "Writing", self._where(name), changing=True) from None
 
@@ -132,7 +136,7 @@ class ObjectStorage:
         try:
             answer = obstore.put(self._clients.once, key, data, mode=version)
         except (PreconditionError, FileNotFoundError) as error:
-            if status_and_code(error)[1] in _BUSY:
+            if status_and_code(error)[0] == _BUSY:
                 raise object_failure(error, "Writing", self._where(name), changing=True) from None
             return None
         except CLIENT_ERRORS as error:
@@ -146,7 +150,7 @@ class ObjectStorage:
         """
         source_key, target_key = self._key(source), self._key(target)
         try:
-            obstore.copy(self._clients.patient, source_key, target_key, overwrite=True)
+            _patiently(lambda: obstore.copy(self._clients.patient, source_key, target_key, overwrite=True))
         except CLIENT_ERRORS as error:
             if isinstance(error, FileNotFoundError):
                 raise self._absent(error, source) from None
@@ -207,6 +211,27 @@ class ObjectStorage:
         if status_and_code(error)[1] in ("NoSuchBucket", "ContainerNotFound"):
             return object_failure(error, "Reaching", self._where(name), changing=False)
         return ObjectNotFound(f"{self._where(name)} does not exist. Nothing was changed.", name=name)
+
+
+def _is_there(error: AlreadyExistsError) -> bool:
+    """Whether a refused create says that the object exists. Of the answers 409 only some do (Azure's): the others tell
+    of something under way that may fail yet, and who takes them for "exists" counts on a file that nobody wrote.
+    """
+    status, code = status_and_code(error)
+    return status != _BUSY or code.endswith("AlreadyExists")
+
+
+def _patiently(request: Callable[[], object]) -> None:
+    """Sends a request that may be repeated; at once again while the store is busy with another, as it asks to."""
+    for _ in range(STORE_RETRIES_MAX):
+        try:
+            request()
+        except CLIENT_ERRORS as error:
+            if status_and_code(error)[0] != _BUSY:
+                raise
+        else:
+            return
+    request()
 
 
 def _version(meta: Any) -> dict[str, str]:

@@ -19,6 +19,7 @@ class ObjectInfo:
 
 FolderListing: TypeAlias = tuple[list[ObjectInfo], list[str]]
 """The objects directly in a folder, and the names of its sub-folders."""
+Names: TypeAlias = list[str]
 
 
 class Storage(Protocol):
@@ -49,6 +50,9 @@ class Storage(Protocol):
 
     def list_folder(self, folder: str = "") -> FolderListing:
         """The objects directly in `folder`, and the names (relative to the root) of its sub-folders; both sorted."""
+
+    def list_names(self, folder: str) -> Names:
+        """The names of the objects directly in `folder`, without it, in any order: for those who need no sizes or times."""
 
     def create(self, name: str, data: bytes) -> None:
         """Makes the object only if absent, whole or not at all, durable when acknowledged. ObjectExists if present."""

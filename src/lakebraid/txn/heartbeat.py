@@ -85,7 +85,7 @@ class Heartbeat:
 def storage_now_ms(storage: Storage, clock: Clock) -> int:
     """The storage's own time, by which beats are dated: the judge's clock may be wrong."""
     name = f"{FOLDER}/clock/{clock.token()}"
-    storage.create(name, b"")
+    storage.replace(name, b"")  # the name is nobody else's, and a replacement may be tried again
     try:
         return storage.info(name).modified_ms
     finally:
