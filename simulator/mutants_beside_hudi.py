@@ -30,8 +30,14 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "the lock is given back before clocks that go behind have passed the time given", "skew", "lakebraid.txn.ledger",
-        "Ledger._came_true", "wait_out_skew(self.clock, self.config, mine.time)", "pass",
+        "Ledger._let_clocks_pass", "wait_out_skew(self.clock, self.config, attempted.time)", "pass",
         ("6", "1", "2"), {**_SHARED, "skew_ms": 35, "call_ms": 1},
+    ),
+    Mutant(
+        "the lock of the dead is removed before clocks that go behind have passed the time he gave", "skew of the dead",
+        "lakebraid.txn.file_lock", "FileHold._break", "self._outwait()", "pass",
+        ("6", "1", "2"), {**_SHARED, "skew_ms": 35, "call_ms": 1, "rates": Rates(kill_after=0.03), "timeout_ms": 500},
+        first_seed=1040,
     ),
     Mutant(
         "an executor that Hudi rolled back publishes", "claim", "lakebraid.txn.shared", "mind_others",

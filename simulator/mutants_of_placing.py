@@ -40,6 +40,10 @@ OF_PLACING = (
         ("1", "2", "5", "14"), _COW,
     ),
     Mutant(
+        "of what is completed nothing is looked at, whenever that was", "RFC-71", "lakebraid.model.recent", "recent_names",
+        " and n <= since and n[18:] <= since", "", ("1", "2", "5", "14"), _COW,
+    ),
+    Mutant(
         "a base file is rewritten although a clustering has moved its rows", "RFC-71", "lakebraid.txn.conflicts", "_groups",
         "return written + [GroupId(p, file_id) for p, ids in metadata.replaced.items() for file_id in ids]", "return written",
         ("1", "2", "5", "14"),

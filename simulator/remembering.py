@@ -7,7 +7,7 @@ Only what depends on nothing but its arguments is here. Planted bugs change func
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
@@ -16,7 +16,6 @@ from lakebraid.format import avro_container
 from lakebraid.format.properties import choose_properties
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.model.timeline import Timeline
-from lakebraid.storage.protocol import ObjectInfo
 from lakebraid.table import loading
 
 _PURE: Final = (
@@ -76,15 +75,14 @@ _build: Final[Callable[..., Timeline]] = loading._timeline
 _timelines: Final[dict[tuple[object, ...], Timeline]] = {}
 
 
-def _timeline(files: Iterable[ObjectInfo], config: TableConfig, *more: frozenset[str]) -> Timeline:
+def _timeline(names: Mapping[str, str], config: TableConfig, *more: frozenset[str]) -> Timeline:
     """The timeline that a listing spells: names alone say it, since no table here was ever upgraded."""
-    files = [*files]
-    key = (*more, *[file.name for file in files])
+    key = (*more, *names)
     known = _timelines.get(key)
     if known is None:
         if len(_timelines) > 50_000:
             _timelines.clear()
-        known = _timelines[key] = _build(files, config, *more)
+        known = _timelines[key] = _build(names, config, *more)
     return known
 
 

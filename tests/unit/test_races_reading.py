@@ -12,7 +12,6 @@ import lakebraid as lb
 from lakebraid.format.history import read_history, write_history
 from lakebraid.format.names import State, history_file_name
 from lakebraid.storage import Storage
-from lakebraid.storage.protocol import ObjectInfo
 from tests.oracle import Base, History, Instant
 from tests.racing import Step, at_every_call
 from tests.small_histories import B10, DEMO, DEMO_ANSWERS, L1, L2, G, base, history, log, put, row, shown, told, write
@@ -106,12 +105,12 @@ class _TornListing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
 
-    def list_folder(self, folder: str = "") -> Any:
-        files, folders = self._storage.list_folder(folder)
+    def list_names(self, folder: str) -> list[str]:
+        names = self._storage.list_names(folder)
         if folder == TIMELINE and self._ghosts:
-            files = sorted([*files, *(ObjectInfo(name, 0, 0) for name in self._ghosts)], key=lambda f: f.name)
+            names += [name.rpartition("/")[2] for name in self._ghosts]
             self._ghosts = []
-        return files, folders
+        return names
 
 
 @pytest.mark.parametrize("states", [[State.INFLIGHT], [State.REQUESTED], [State.REQUESTED, State.INFLIGHT]])

@@ -34,6 +34,17 @@ def test_a_result_tells_what_was_written_when_and_how_long_it_took() -> None:
     assert (gone.operation, gone.rows_written, gone.rows_deleted) == ("delete", 0, 2)
 
 
+@pytest.mark.parametrize("key", [{"id": "a", "p": None}, {"id": None, "k": "a", "p": "x"}], ids=["partition", "key"])
+def test_a_row_with_a_null_in_its_partition_or_key_is_deleted_like_any_other(key: dict[str, Any]) -> None:
+    keys = [name for name in key if name != "p"]
+    columns = "id string, k string, ts bigint, p string"
+    scene = Scene(arguments={"schema": columns, "record_keys": keys, "partition_by": "p"})
+    other = dict.fromkeys(key, "other")
+    scene.table.upsert([{**key, "ts": 1}, {**other, "ts": 1}])
+    assert scene.table.delete([key]).rows_deleted == 1
+    assert scene.table.to_arrow(columns=["p"]).to_pylist() == [{"p": "other"}]
+
+
 def test_a_result_prints_what_matters_on_one_line() -> None:
     shown = repr(Scene().table.upsert([row("a", "1"), row("b", "2")]))
     assert "\n" not in shown

@@ -58,7 +58,7 @@ class Rivalry:
         if self._is_optimistic or self._overwrites:
             self._noted[start] = begun(now, start)
         elif self._is_isolated:
-            self._noted[start] = TouchedKeys(start, now.timeline().first_active_write)
+            self._noted[start] = TouchedKeys(start, now.since(start).first_active_write)
 
     def settle(self, start: str) -> None:
         """The write has begun: of the rounds it took, this one counts."""

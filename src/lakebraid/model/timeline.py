@@ -47,9 +47,14 @@ def _further(known: Instant | None, seen: Instant) -> Instant:
     """
     if known is None:
         return seen
-    first, last = sorted((known, seen), key=lambda i: (_RANK[i.state], i.completion_time or ""))
-    planned = last.planned or first.planned
-    return Instant(last.request_time, last.action, last.state, last.completion_time, planned)
+    first, last = (known, seen) if _rank(known) <= _rank(seen) else (seen, known)
+    if last.planned is not None or first.planned is None:
+        return last
+    return Instant(last.request_time, last.action, last.state, last.completion_time, first.planned)
+
+
+def _rank(instant: Instant) -> tuple[int, str]:
+    return _RANK[instant.state], instant.completion_time or ""
 
 
 @dataclass(frozen=True)

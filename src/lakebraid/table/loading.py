@@ -8,7 +8,7 @@ completion time; a clean, rollback or restore that ran in between may have remov
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakebraid import limits
@@ -21,6 +21,7 @@ from lakebraid.format.properties import choose_properties, needs_backup
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.model.instant import WRITE_ACTIONS, Instant
+from lakebraid.model.recent import recent_names
 from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo, Storage
@@ -31,6 +32,8 @@ PROPERTIES = ".hoodie/hoodie.properties"
 PARTITION_MARK = ".hoodie_partition_metadata"
 _PENDING = (".requested", ".inflight")
 _REMOVERS = frozenset({"clean", "rollback", "restore"})
+_Names = Mapping[str, str]
+"""The timeline's file names, each with the completion time that it lacks; with nothing if it has one, or has none yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +95,33 @@ def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
     for _ in range(limits.READ_ATTEMPTS_MAX - 1):
         files = _timeline_files(storage, config)
         with contextlib.suppress(ObjectNotFound):  # the restore was brought to its end, and archived: look again
-            return _timeline(files, config, _undone(storage, config, files))
+            return _timeline(files, config, load_undone(storage, config, files))
     files = _timeline_files(storage, config)
-    return _timeline(files, config, _undone(storage, config, files))
+    return _timeline(files, config, load_undone(storage, config, files))
+
+
+def load_names(storage: Storage, config: TableConfig) -> list[str]:
+    """The names of the active timeline's files, for `recent_timeline`."""
+    names = storage.list_names(config.timeline_folder)
+    _check_count(storage, len(names))
+    return names
+
+
+def recent_timeline(
+    storage: Storage, config: TableConfig, names: Collection[str], since: str, starts: Collection[str] = ()
+) -> Timeline | None:
+    """The timeline without writes, services and the like that had completed by then, save these; its first write stays.
+
+    None if a restore is unfinished, or completion times are not in the names: then the whole must be looked at.
+    """
+    recent = recent_names(names, since, starts)
+    if config.layout == 1 or any(map(_lacks_completion, recent)):
+        return None
+    try:
+        undone = load_undone(storage, config, recent)
+    except ObjectNotFound:  # it was brought to its end meanwhile
+        return None
+    return None if undone else build_timeline(recent)
 
 
 def load_table(storage: Storage, config: TableConfig, clock: Clock) -> Loaded:
@@ -120,18 +147,20 @@ def pause(clock: Clock, attempt: int) -> None:
 
 
 def _settled(
-    storage: Storage, config: TableConfig, before: list[ObjectInfo], after: list[ObjectInfo], files: Iterable[DataFile]
+    storage: Storage, config: TableConfig, before: _Names, after: _Names, files: Iterable[DataFile]
 ) -> Timeline | None:
     """The timeline that the files were listed under, or None if something may have removed some of them meanwhile."""
     try:
-        undone = _undone(storage, config, before)
+        undone = load_undone(storage, config, before)
     except ObjectNotFound:
         return None
-    first, second = _timeline(before, config, undone), _timeline(after, config, undone)
+    first = both = _timeline(before, config, undone)
+    second = first if before == after else _timeline(after, config, undone)
     if _removals(first) != _removals(second):
         return None
-    # The first listing may show c2 and not c1 < c2, since its parts are of different moments; the second has c1.
-    both = _timeline({f.name: f for f in (*before, *after)}.values(), config, undone)
+    if second is not first:
+        # The first listing may show c2 and not c1 < c2, since its parts are of different moments; the second has c1.
+        both = _timeline({**before, **after}, config, undone)
     gone = {i.request_time for i in first} - {i.request_time for i in second}
     archived = _archived(storage, config, both, files, gone)
     found = {i.request_time for i in archived}
@@ -145,30 +174,35 @@ def _settled(
     return Timeline(active, tuple(sorted(archived)), max(times, default="0"), undone)
 
 
-def _timeline_files(storage: Storage, config: TableConfig) -> list[ObjectInfo]:
-    files, _ = storage.list_folder(config.timeline_folder)
-    if len(files) > limits.TIMELINE_FILES_MAX:
+def _timeline_files(storage: Storage, config: TableConfig) -> _Names:
+    names = load_names(storage, config)
+    if config.layout == 1 or not any(map(_lacks_completion, names)):
+        # Layout 1 has no completion times; instants never overlap there, so their order of start serves.
+        return dict.fromkeys(names, "")
+    # Left from an upgrade: a completed file whose name has no completion time; the file's own takes its place.
+    files = {file.name.rpartition("/")[2]: file for file in storage.list_folder(config.timeline_folder)[0]}
+    times = {
+        name: format_instant_time(files[name].modified_ms, config.zone) for name in files if _lacks_completion(name)
+    }
+    return {name: times.get(name, "") for name in files}
+
+
+def _lacks_completion(name: str) -> bool:
+    return "_" not in name and not name.endswith(_PENDING)
+
+
+def _check_count(storage: Storage, count: int) -> None:
+    if count > limits.TIMELINE_FILES_MAX:
         raise CorruptFile(
-            f"The timeline of {storage.url} has {len(files):,} files, more than {limits.TIMELINE_FILES_MAX:,}. "
+            f"The timeline of {storage.url} has {count:,} files, more than {limits.TIMELINE_FILES_MAX:,}. "
             "Nothing was read. Archive it with Apache Hudi first.",
             path=storage.url,
         )
-    return files
 
 
-def _undone(storage: Storage, config: TableConfig, files: Iterable[ObjectInfo]) -> frozenset[str]:
-    return load_undone(storage, config, (file.name.rpartition("/")[2] for file in files))
-
-
-def _timeline(files: Iterable[ObjectInfo], config: TableConfig, undone: frozenset[str]) -> Timeline:
-    named = {file.name.rpartition("/")[2]: file for file in files}
-    times = {}
-    if config.layout != 1:
-        # Left from an upgrade: a completed file whose name has no completion time; the file's own takes its place.
-        old = [name for name in named if "_" not in name and not name.endswith(_PENDING)]
-        times = {name: format_instant_time(named[name].modified_ms, config.zone) for name in old}
-    # Layout 1 has no completion times; instants never overlap there, so their order of start serves.
-    return build_timeline(named, layout=config.layout, completion_times=times, undone=undone)
+def _timeline(names: _Names, config: TableConfig, undone: frozenset[str]) -> Timeline:
+    times = {name: time for name, time in names.items() if time}
+    return build_timeline(names, layout=config.layout, completion_times=times, undone=undone)
 
 
 def _removals(timeline: Timeline) -> set[tuple[str, str, str]]:

@@ -32,7 +32,7 @@ def check_alone(now: Round) -> None:
     """WriteConflict if another write is open; to be asked inside of the decision that begins one."""
     others = set(now.state.open)
     if now.ledger.is_shared:
-        others |= {s for s, i in pending_writes(now.timeline()).items() if i.kind in _WRITES}
+        others |= {s for s, i in pending_writes(now.since(now.time())).items() if i.kind in _WRITES}
     if others:
         other = min(others)
         writer = now.state.writer_of(other)

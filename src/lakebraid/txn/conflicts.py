@@ -21,6 +21,7 @@ from lakebraid.txn.markers import load_markers
 from lakebraid.txn.planned import load_planned
 from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.rounds import Round
+from lakebraid.txn.shared import pending_writes
 
 STRATEGY = "hoodie.write.lock.conflict.resolution.strategy"
 UPDATES = "hoodie.clustering.updates.strategy"
@@ -82,9 +83,10 @@ class Rivals:
 def begun(now: Round, start: str) -> Begun:
     """What is under way at the moment a write begins; to be asked inside the decision that begins it."""
     pending = {*now.state.open, *now.state.plans}
-    if now.ledger.is_shared:
-        pending |= {instant.request_time for instant in now.timeline().pending}
-    return Begun(start, frozenset(pending), _active_from(now))
+    if not now.ledger.is_shared:
+        return Begun(start, frozenset(pending), now.state.archived)
+    timeline = now.since(start)
+    return Begun(start, frozenset(pending | {*pending_writes(timeline)}), timeline.first_active_write or "")
 
 
 def strategy_of(properties: Mapping[str, str]) -> Strategy:
@@ -104,16 +106,11 @@ def allows_updates(properties: Mapping[str, str]) -> bool:
     return properties.get(UPDATES, "").strip().rpartition(".")[2] == "SparkAllowUpdateStrategy"
 
 
-def _active_from(now: Round) -> str:
-    if now.ledger.is_shared:
-        return now.timeline().first_active_write or ""
-    return now.state.archived
-
-
 def with_archived(now: Round, begun: Begun) -> Timeline:
-    """The timeline, and what was archived since the write began: a rival does not vanish by that."""
-    timeline = now.timeline()
-    if _active_from(now) == begun.active_from:
+    """The timeline since the write began, and what was archived since: a rival does not vanish by that."""
+    timeline = now.since(begun.start, begun.pending)
+    active_from = (timeline.first_active_write or "") if now.ledger.is_shared else now.state.archived
+    if active_from == begun.active_from:
         return timeline
     known = {instant.request_time for instant in timeline.active}
     rows = load_history(now.ledger.storage, now.ledger.config, begun.active_from, actions=WRITE_ACTIONS)

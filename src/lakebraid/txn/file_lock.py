@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -35,16 +36,18 @@ class FileLock:
 
     storage: Storage
     clock: Clock
+    outwait: Callable[[], None] = lambda: None
+    """Called before a dead owner's lock is removed: what he would have waited for before he gave it back."""
 
     def __call__(self) -> FileHold:
-        return FileHold(self.storage, self.clock)
+        return FileHold(self.storage, self.clock, self.outwait)
 
 
 class FileHold:
     """The lock while a `with` block runs. StorageError if it cannot be had in time."""
 
-    def __init__(self, storage: Storage, clock: Clock) -> None:
-        self._storage, self._clock = storage, clock
+    def __init__(self, storage: Storage, clock: Clock, outwait: Callable[[], None]) -> None:
+        self._storage, self._clock, self._outwait = storage, clock, outwait
         self._me = this_process(clock.token(), clock.now_ms())
         self._claimed: str | None = None
         """The name that gives, if it is ours, the right to remove a dead owner's lock."""
@@ -93,6 +96,8 @@ class FileHold:
         since the second would remove that of the next owner.
         """
         names = self._rights(dead.token)
+        if names:
+            self._outwait()
         # Looked at again: the right may have been had, used and given back before we got it.
         if names and self._read(LOCK) == dead:
             self._storage.delete([LOCK])

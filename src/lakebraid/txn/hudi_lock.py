@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final, Protocol
 
 from lakebraid.clock import Clock
@@ -16,6 +17,7 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.storage.protocol import Storage, VersionedStorage
 from lakebraid.txn.file_lock import FileLock
 from lakebraid.txn.lease_lock import LeaseLock
+from lakebraid.txn.shared import wait_out_given
 
 
 class Hold(Protocol):
@@ -47,7 +49,7 @@ def hudi_lock(storage: Storage, clock: Clock, config: TableConfig) -> Lock | Non
         return None
     if provider == FILE_LOCK:
         if isinstance(storage, LocalStorage | MemoryStorage):
-            return FileLock(storage, clock)
+            return shared_file_lock(storage, clock, config)
         raise _refused(storage, provider, "A file is no lock on an object store", STORAGE_LOCK)
     if provider == STORAGE_LOCK:
         if isinstance(storage, VersionedStorage):
@@ -55,6 +57,11 @@ def hudi_lock(storage: Storage, clock: Clock, config: TableConfig) -> Lock | Non
         raise _refused(storage, provider, "It needs an object store", FILE_LOCK)
     reason = _OTHERS.get(provider.rpartition(".")[2], "It is not known here")
     raise _refused(storage, provider, reason, FILE_LOCK if isinstance(storage, LocalStorage) else STORAGE_LOCK)
+
+
+def shared_file_lock(storage: Storage, clock: Clock, config: TableConfig) -> FileLock:
+    """The lock that is a file, kept as long as Hudi's clocks ask for."""
+    return FileLock(storage, clock, partial(wait_out_given, storage, clock, config))
 
 
 def _refused(storage: Storage, provider: str, reason: str, instead: str) -> UnsupportedTable:

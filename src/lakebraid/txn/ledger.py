@@ -58,6 +58,8 @@ class _Attempted:
     """For which slot a create of ours was sent whose end we do not know; None if there is no such one."""
 
     slot: int | None = None
+    time: str = ""
+    """The time of an entry whose create was sent in this attempt."""
     has_waited: bool = False
     """Whether those who asked for their turn were let go first; once is enough."""
 
@@ -125,7 +127,10 @@ class Ledger:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
                     with self.lock() as hold:
-                        done, value = self._try(txn, rule, before_true, attempted, hold)
+                        try:
+                            done, value = self._try(txn, rule, before_true, attempted, hold)
+                        finally:
+                            self._let_clocks_pass(attempted)
                 except OutcomeUnknown:
                     done, value = False, None
                 except StorageError as error:
@@ -179,6 +184,7 @@ class Ledger:
         if not _is_held(hold):
             return self._beaten(mine)
         attempted.slot = mine.number
+        attempted.time = mine.time if mine.time > entry.time else ""
         try:
             self.storage.create(entry_name(mine.number), format_entry(mine))
         except ObjectExists:
@@ -213,9 +219,13 @@ class Ledger:
         self.true = max(self.true, mine.number)
         if self.known is None or self.known.number < mine.number:
             self.known = mine
-        if self.is_shared and mine.time > before.time:
-            wait_out_skew(self.clock, self.config, mine.time)
         self._tidy(before, mine)
+
+    def _let_clocks_pass(self, attempted: _Attempted) -> None:
+        """Before Hudi's lock passes on, however the attempt ended: a time that may have been given counts as given."""
+        if self.is_shared and attempted.time:
+            wait_out_skew(self.clock, self.config, attempted.time)
+            attempted.time = ""
 
     def _beaten(self, mine: Entry) -> tuple[bool, None]:
         self._dead_staged += sorted({source for source, _ in mine.files})

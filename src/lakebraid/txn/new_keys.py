@@ -61,7 +61,7 @@ class Looked:
         opened = by_group(file for file in files if file.new_keys)
         if not opened:
             return
-        timeline = now.timeline()
+        timeline = now.since(self.position)
         if timeline.first_active_write != self.first_active:
             raise _conflict(now, start, "writes that may have brought the same new keys were archived meanwhile")
         for instant in timeline.writes:

@@ -93,7 +93,7 @@ def publish(
         check_new(now, batch)
         content = with_batch(now, batch, metadata(now))
         is_new = content.schema is not None and (states_schema or now.states_schema or now.state.schema_file is None)
-        is_late = is_new and any(i.request_time > start for i in now.timeline().writes)
+        is_late = is_new and any(i.request_time > start for i in now.since(start).writes)
         plain = ledger.config.write_action if action == "replacecommit" else action
         carried, file, completion = _carrying(now, plain, content) if is_late else ((), None, now.time())
         name = TimelineFileName(start, completion, action, State.COMPLETED).format()

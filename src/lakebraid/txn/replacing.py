@@ -73,7 +73,8 @@ class Placement:
     def _replaced_since(self, now: Round, files: Iterable[StagedFile]) -> set[str]:
         """The same by the timeline, where ids are not a matter of the map alone."""
         ledger, written = now.ledger, {file.partition for file in files}
-        recent = (i for i in now.timeline().writes if (i.completion_time or "") > (self.looked or ""))
+        looked = self.looked or ""
+        recent = (i for i in now.since(looked).writes if (i.completion_time or "") > looked)
         found: set[str] = set()
         for instant in recent:
             if instant.action == "replacecommit":

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.model.timeline import Timeline
-from lakebraid.table.loading import load_timeline
+from lakebraid.table.loading import load_names, load_timeline, recent_timeline
 from lakebraid.table.view import View, load_view
 from lakebraid.txn.entries import LedgerState
 
@@ -48,6 +48,8 @@ class Round:
     replaced_file: str | None = None
     """Set by an overwrite that is about to be published: the map that says its file ids."""
     _timeline: Timeline | None = None
+    _names: list[str] | None = None
+    _recent: dict[tuple[str, frozenset[str]], Timeline] = field(default_factory=dict)
     _view: View | None = None
     _time: str | None = None
 
@@ -62,6 +64,21 @@ class Round:
         if self._timeline is None:
             self._timeline = load_timeline(self.ledger.storage, self.ledger.config)
         return self._timeline
+
+    def since(self, time: str, starts: frozenset[str] = frozenset()) -> Timeline:
+        """The timeline as far as it matters to what began, or looked, at that time: all that is pending, all that began or
+        completed since, the writes with these starts, and the first one. It takes as long whatever lies before.
+        """
+        if self._timeline is not None:
+            return self._timeline
+        known = self._recent.get((time, starts))
+        if known is None:
+            storage, config = self.ledger.storage, self.ledger.config
+            if self._names is None:
+                self._names = load_names(storage, config)
+            recent = recent_timeline(storage, config, self._names, time, starts)
+            known = self._recent[time, starts] = self.timeline() if recent is None else recent
+        return known
 
     def view(self) -> View:
         if self._view is None:

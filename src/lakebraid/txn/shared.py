@@ -5,6 +5,7 @@ Hudi's lock, holds the ledger's state against the timeline: what Hudi took back,
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -21,9 +22,9 @@ from lakebraid.model.timeline import Timeline
 from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
-from lakebraid.table.loading import load_config, load_timeline
+from lakebraid.table.loading import load_config, load_names, load_timeline, recent_timeline
 from lakebraid.table.restores import load_restore_plan
-from lakebraid.txn.entries import LedgerState, PendingPlan
+from lakebraid.txn.entries import LEDGER, LedgerState, PendingPlan, entry_name, parse_entry, parse_entry_name
 
 _VISIBLE_KINDS: Final = frozenset({"begin", "plan", "publish"})
 """Decisions that add something to the table; taking back must stay possible whatever became of it."""
@@ -35,7 +36,7 @@ def mind_others(storage: Storage, config: TableConfig, state: LedgerState) -> Le
     Times go on after everything on the timeline. A write of ours that Hudi rolled back, or is about to, is no longer
     open: nothing would stop its completion, and its files are gone (FORMAT, trap 5).
     """
-    timeline = load_timeline(storage, config)
+    timeline = _timeline_beside(storage, config, state)
     _check_no_restore(storage, timeline, state)
     pending = pending_writes(timeline)
     undone = foreign_victims(storage, config, state, timeline)
@@ -58,6 +59,14 @@ def mind_others(storage: Storage, config: TableConfig, state: LedgerState) -> Le
         restores={r: u for r, u in state.restores.items() if r in running},
         gone=dict(sorted({**state.gone, **lost}.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :]),
     )
+
+
+def _timeline_beside(storage: Storage, config: TableConfig, state: LedgerState) -> Timeline:
+    """The timeline as far as it tells what has become of the state: what is older and completed is known to it."""
+    claims = (plan.claimed_at for plan in state.plans.values() if plan.claimant)
+    since, names = min((state.last, *claims)), load_names(storage, config)
+    recent = recent_timeline(storage, config, names, since, {*state.open, *state.plans})
+    return load_timeline(storage, config) if recent is None else recent
 
 
 def check_settings(storage: Storage, config: TableConfig, kind: str) -> None:
@@ -183,6 +192,15 @@ def stop_writers(storage: Storage, config: TableConfig, restore: str) -> None:
     for state in (State.REQUESTED, State.INFLIGHT):  # of what is no longer requested no inflight file is made
         doomed = [n.format() for n in ours if n.state is state and n.request_time not in completed]
         storage.delete([f"{config.timeline_folder}/{name}" for name in doomed])
+
+
+def wait_out_given(storage: Storage, clock: Clock, config: TableConfig) -> None:
+    """The same in the place of a holder of the lock who died: his entry is there before anybody sees its time."""
+    numbers = [n for info in storage.list(LEDGER) if (n := parse_entry_name(info.name)) is not None]
+    with contextlib.suppress(ObjectNotFound, CorruptFile):  # trimmed: others have decided since
+        name = entry_name(max(numbers, default=0))
+        entry = parse_entry(storage.read(name, limits.LEDGER_ENTRY_BYTES_MAX), f"{storage.url}/{name}")
+        wait_out_skew(clock, config, entry.time)
 
 
 def wait_out_skew(clock: Clock, config: TableConfig, time: str) -> None:

@@ -35,7 +35,7 @@ class TouchedKeys:
     def check(self, now: Round, files: Iterable[StagedFile]) -> None:
         """WriteConflict if a write that completed since this one began has rows or deletes of its keys."""
         own = by_group(files)
-        timeline = now.timeline()
+        timeline = now.since(self.start)
         if own and timeline.first_active_write != self.first_active:
             raise self._conflict(now, "writes that may have changed the same rows were archived meanwhile")
         for instant in timeline.writes:
