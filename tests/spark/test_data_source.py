@@ -136,6 +136,11 @@ def test_table_functions_read_a_past_moment_and_changes_with_all_types(spark: Sp
     lb.register(spark)
     assert same(spark.sql(f"SELECT * FROM lakebraid_as_of('{path}', '{then}')"), frame)
     assert same(spark.sql(f"SELECT * FROM lakebraid_as_of(path => '{path}')"), frame.where("id <> '1'"))
+    for options in ("map('as.of.instant', '{}')", """'{{"as.of.instant": "{}"}}'"""):
+        found = spark.sql(f"SELECT * FROM lakebraid_as_of('{path}', options => {options.format(then)})")
+        assert found.count() == 3
+    with pytest.raises(PySparkException, match="must be a map of texts"):
+        spark.sql(f"SELECT * FROM lakebraid_as_of('{path}', options => '[\"hunter2\"]')")
     changes = spark.sql(f"SELECT * FROM lakebraid_changes('{path}', '{then}')")
     assert same(changes, t.changes(then).to_spark(spark)) and changes.first()["_change_type"] == "delete"
     assert spark.sql(f"SELECT id FROM lakebraid_changes('{path}', until => '{then}')").count() == 3

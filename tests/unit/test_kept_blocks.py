@@ -12,7 +12,7 @@ import pytest
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.log_blocks import BlockType, HeaderKey, LogBlock
-from lakebraid.tasks import versions
+from lakebraid.tasks import placed_blocks
 from lakebraid.tasks.kept_blocks import KeptBlocks
 from tests.lake import Lake, commit_time, row
 from tests.table_builder import open_table
@@ -43,7 +43,7 @@ class Decoder:
 def kept(monkeypatch: pytest.MonkeyPatch) -> KeptBlocks:
     """What the process keeps, empty at first."""
     fresh = KeptBlocks(limits.KEPT_BLOCKS_BYTES)
-    monkeypatch.setattr(versions, "KEPT", fresh)
+    monkeypatch.setattr(placed_blocks, "KEPT", fresh)
     return fresh
 
 

@@ -26,7 +26,7 @@ from lakebraid.model import log_order, slicing
 from lakebraid.model.ordering import order_keys, winners
 from lakebraid.model.timeline import Timeline
 from lakebraid.table import horizon, loading, view
-from lakebraid.tasks import changes, merge, partial, read, versions
+from lakebraid.tasks import changes, merge, partial, placed_blocks, read, versions
 from lakebraid.tasks.slice_task import SliceTask
 from tests.histories import histories
 from tests.oracle import History, Settings
@@ -121,7 +121,7 @@ def the_ordering_value_of_a_delete_is_ignored(patch: pytest.MonkeyPatch) -> None
         found = parse_delete_block(content, where)
         return replace(found, ordering=None, unconditional=pa.array([True] * len(found.record_keys), pa.bool_()))
 
-    patch.setattr(versions, "parse_delete_block", wrong)
+    patch.setattr(placed_blocks, "parse_delete_block", wrong)
 
 
 @mutant(AMONG_LOGS)
@@ -130,7 +130,7 @@ def a_delete_without_ordering_value_has_the_value_zero(patch: pytest.MonkeyPatch
         found = parse_delete_block(content, where)
         return replace(found, unconditional=pa.array([False] * len(found.record_keys), pa.bool_()))
 
-    patch.setattr(versions, "parse_delete_block", wrong)
+    patch.setattr(placed_blocks, "parse_delete_block", wrong)
 
 
 @mutant(AMONG_LOGS)
@@ -173,7 +173,7 @@ def the_blocks_that_a_log_compaction_replaced_count_too(patch: pytest.MonkeyPatc
     def wrong(blocks: Any) -> Any:
         return log_order.place_blocks([replace(b, compacted_times=()) for b in blocks])
 
-    patch.setattr(versions, "place_blocks", wrong)
+    patch.setattr(placed_blocks, "place_blocks", wrong)
 
 
 # --- slicing and visibility ------------------------------------------------------------------------------------------

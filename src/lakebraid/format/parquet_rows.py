@@ -8,6 +8,7 @@ a page is decoded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, LakebraidError, StorageError
 from lakebraid.format.damage import damaged
-from lakebraid.format.parquet_footer import Footer, Group, Leaf, parse_footer, read_footer
+from lakebraid.format.parquet_footer import Footer, Group, Leaf, leaf_indices, parse_footer, read_footer
 from lakebraid.format.parquet_pages import batch_rows, text_bytes_max, unfolded_bytes_max
 
 _MAGIC: Final = b"PAR1"
@@ -77,6 +78,21 @@ def read_parquet_rows(
             yield rows
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(where, "its rows do not decode", error) from None
+
+
+def columns_digest(file: CheckedFile, source: Any, group: int, columns: set[str], bytes_max: int) -> bytes | None:
+    """A digest of all bytes that decide what some columns of a row group are: equal ones are the same values.
+
+    None if they are more than `bytes_max`, or each look would be a request to a store.
+    """
+    chunks = [file.footer.groups[group].chunks[leaf] for leaf in leaf_indices(file.footer.leaves, columns)]
+    if isinstance(source, pa.PythonFile) or sum(chunk.stored for chunk in chunks) > bytes_max:
+        return None
+    found = sha256(file.digest)
+    for chunk in chunks:
+        at = chunk.dictionary_at if 0 < chunk.dictionary_at < chunk.data_at else chunk.data_at
+        found.update(source.read_at(chunk.stored, at))
+    return found.digest()
 
 
 def check_unfolded(total: int, size: int, where: str, texts: int = 0) -> None:
@@ -148,6 +164,8 @@ class CheckedFile(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
     """A Parquet file whose footer was looked through by us: pyarrow may be asked for its chunks."""
 
     footer: Footer
+    digest: bytes
+    """Of the footer's bytes."""
 
 
 def open_parquet_file(source: Any, size: int, where: str) -> CheckedFile:
@@ -165,6 +183,7 @@ def open_parquet_file(source: Any, size: int, where: str) -> CheckedFile:
             thrift_container_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
         )
         file.footer = parse_footer(data, file.schema, where)
+        file.digest = sha256(data).digest()
         check_parquet(file.footer, size, where)
         names = file.schema_arrow.names
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -208,3 +208,11 @@ beside what one merge holds."""
 
 KEPT_BLOCK_BYTES_MAX: Final = 4 * MIB
 """A larger log block is decoded each time: it would drive out many small ones, which take the most time for their bytes."""
+
+KEPT_KEYS_BYTES: Final = 64 * MIB
+"""Key columns of base files that a process keeps for its next look at a table's changes: two million keys of 25 letters. Who
+follows a larger table reads them each time."""
+
+REDONE_BYTES_MAX: Final = 32 * MIB
+"""Rows of a conditional change that are kept, in case it is refused, so that only those of touched file groups are computed
+again: as many as the tasks of a write hand to the driver at most."""

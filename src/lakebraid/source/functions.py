@@ -7,6 +7,7 @@ format does the same with all cores.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -52,34 +53,45 @@ class _Rows:
 
 
 class AsOf(_Rows):
-    """`lakebraid_as_of(path, time)`: the table's rows at a time, or now."""
+    """`lakebraid_as_of(path, time, options)`: the table's rows at a time, or now."""
 
     @staticmethod
-    def analyze(path: AnalyzeArgument, time: AnalyzeArgument | None = None) -> Looked:
+    def analyze(
+        path: AnalyzeArgument, time: AnalyzeArgument | None = None, options: AnalyzeArgument | None = None
+    ) -> Looked:
         """The columns at that time."""
-        return _look(path, {"as.of.instant": time})
+        return _look(path, {"as.of.instant": time}, options)
 
-    def eval(self, path: str, time: str | None = None) -> Iterator[tuple[Any, ...]]:  # noqa: ARG002  known since `analyze`
+    def eval(
+        self,
+        path: str,  # noqa: ARG002  all known since `analyze`
+        time: str | None = None,  # noqa: ARG002
+        options: Any = None,  # noqa: ARG002
+    ) -> Iterator[tuple[Any, ...]]:
         """The rows."""
         return self.rows()
 
 
 class ChangesOf(_Rows):
-    """`lakebraid_changes(path, after, until)`: what changed between two completion times, by default all until now."""
+    """`lakebraid_changes(path, after, until, options)`: what changed between two completion times, by default all until now."""
 
     @staticmethod
     def analyze(
-        path: AnalyzeArgument, after: AnalyzeArgument | None = None, until: AnalyzeArgument | None = None
+        path: AnalyzeArgument,
+        after: AnalyzeArgument | None = None,
+        until: AnalyzeArgument | None = None,
+        options: AnalyzeArgument | None = None,
     ) -> Looked:
         """The table's columns, `_change_type` and `_commit_completion_time`."""
         begin, end = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
-        return _look(path, {begin: after, end: until}, _CHANGES)
+        return _look(path, {begin: after, end: until}, options, _CHANGES)
 
     def eval(
         self,
         path: str,  # noqa: ARG002  all known since `analyze`
         after: str | None = None,  # noqa: ARG002
         until: str | None = None,  # noqa: ARG002
+        options: Any = None,  # noqa: ARG002
     ) -> Iterator[tuple[Any, ...]]:
         """The changes."""
         return self.rows()
@@ -92,11 +104,19 @@ def register_functions(spark: SparkSession) -> None:
 
 
 def _look(
-    path: AnalyzeArgument, times: dict[str, AnalyzeArgument | None], more: dict[str, str] | None = None
+    path: AnalyzeArgument,
+    times: dict[str, AnalyzeArgument | None],
+    said: AnalyzeArgument | None,
+    more: dict[str, str] | None = None,
 ) -> Looked:
     from lakebraid.source.planning import look  # noqa: PLC0415  as in `source.format`
 
-    options = {"path": _text(path, "path") or "", "lakebraid.meta_columns": "false", **(more or {})}
+    options = {
+        "lakebraid.meta_columns": "false",
+        **({} if said is None else _options(said)),
+        "path": _text(path, "path") or "",
+        **(more or {}),
+    }
     for option, time in times.items():
         text = None if time is None else _text(time, option)
         if text is not None:
@@ -105,9 +125,27 @@ def _look(
     return Looked(schema, options=options, moment=moment)
 
 
+def _options(argument: AnalyzeArgument) -> dict[str, str]:
+    """The format's options, as a map of texts or as JSON."""
+    found = _constant(argument, "options")
+    try:
+        found = json.loads(found) if isinstance(found, str) else found
+    except json.JSONDecodeError:
+        found = ""
+    if not isinstance(found, dict | None) or any(not isinstance(text, str) for text in (found or {}).values()):
+        # Not shown: there may be secrets in them.
+        raise InvalidArgument("The options must be a map of texts, or JSON of one. Nothing was read.")
+    return dict(found or {})
+
+
 def _text(argument: AnalyzeArgument, name: str) -> str | None:
+    found = _constant(argument, name)
+    return None if found is None else str(found)
+
+
+def _constant(argument: AnalyzeArgument, name: str) -> Any:
     if argument.isTable or not argument.isConstantExpression:
         raise InvalidArgument(
-            f"{name} must be a constant text, so that the columns are known before any row. Nothing was read."
+            f"{name} must be constant, so that the columns are known before any row. Nothing was read."
         )
-    return None if argument.value is None else str(argument.value)
+    return argument.value

@@ -37,6 +37,7 @@ class LakebraidReader(DataSourceReader):
         self._where: Predicate | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
+        spare_imports()
         shared, parts = plan_source(self._options, self._schema.names, self._moment, self._where)
         _check_types(shared.schema, to_arrow_schema(self._schema, timezone="UTC"))
         return [SourcePartition(shared, part) for part in parts]

@@ -84,7 +84,8 @@ def read_spark_changes(
 
 def as_frame(rows: pa.Table, spark: SparkSession | None) -> DataFrame:
     """Rows that are here as a data frame with the types that a task would have given them."""
-    return (spark or session()).createDataFrame(rows, from_arrow_schema(rows.schema))
+    # One batch: there would be one for each file group and kind of change.
+    return (spark or session()).createDataFrame(rows.combine_chunks(), from_arrow_schema(rows.schema))
 
 
 def can_scan(spark: SparkSession, storage: Storage) -> bool:

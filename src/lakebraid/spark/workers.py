@@ -38,6 +38,8 @@ def told_if_not_installed() -> Iterator[None]:
 
 
 def spare_imports() -> None:
-    """For the beginning of a task: Spark collects garbage after each, and looking through all modules takes 25 ms."""
+    """For the beginning of what a Python process does for Spark, a task or a plan: Spark collects garbage after each, and
+    looking through all modules takes 25 ms.
+    """
     if gc.get_freeze_count() == 0:
         gc.freeze()

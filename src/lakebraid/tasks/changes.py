@@ -17,9 +17,10 @@ from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.beneath import Asked, Layers, rows_beneath
+from lakebraid.tasks.placed_blocks import Known
 from lakebraid.tasks.read import merge_slice, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
-from lakebraid.tasks.versions import Decoded, load_versions, row_keys
+from lakebraid.tasks.versions import load_versions, row_keys
 
 CHANGE_TYPE = "_change_type"
 COMPLETION = "_commit_completion_time"
@@ -85,12 +86,12 @@ def _same_base(
     """The rows before and after of the keys in the new logs: both states have the same base file, and most of their logs."""
     old, new = task.before[0], task.after[0]
     schema = plan.read_schema((*plan.columns, *plan.rules.key_columns), new)
-    decoded: dict[str, Decoded] = {}
-    fresh = load_versions(storage, plan, task.new_logs or new, schema, known=decoded)
+    known = Known()
+    fresh = load_versions(storage, plan, task.new_logs or new, schema, known=known)
     if fresh is None:
         return None
     keys = fresh.keys.unique()
-    earlier, later = (load_versions(storage, plan, side, schema, keys, decoded) for side in (old, new))
+    earlier, later = (load_versions(storage, plan, side, schema, keys, known) for side in (old, new))
     how = Asked(images=images, kinds=kinds)
     base = list(rows_beneath(storage, plan, new, schema, Layers(keys, earlier, later), how))
     before, after = (merge_slice(base, versions, plan, side) for versions, side in ((earlier, old), (later, new)))
@@ -143,6 +144,8 @@ def _differs(old: pa.Table, new: pa.Table) -> Bools:
     """Row by row: whether any visible column differs; two nulls are equal, and so are two NaN."""
     differs = np.zeros(old.num_rows, np.bool_)
     for name in old.column_names:
+        if differs.all():
+            break  # there are no rows, or nothing is left to find out
         if name in META_COLUMNS:
             continue
         a, b = old.column(name).combine_chunks(), new.column(name).combine_chunks()

@@ -29,11 +29,12 @@ from lakebraid.model.schema_text import row_schema_text
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
 from lakebraid.tasks.log_file import BlockRules, Deletes, delete_block, row_blocks
+from lakebraid.tasks.placed_blocks import PlacedBlock, placed_blocks
 from lakebraid.tasks.placing import place_file
 from lakebraid.tasks.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.versions import PlacedBlock, Versions, placed_blocks
+from lakebraid.tasks.versions import Versions
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,56 +9,43 @@ told when something ends. Logs are still read from storage each time.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.format.log_blocks import BlockType, LogBlock
+from lakebraid.tasks.kept import Kept
 
 
 class KeptBlocks:
     """Decoded rows by what they were decoded from; the longest unused go when they take more than `bytes_max`."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._rows: OrderedDict[tuple[Any, ...], pa.Table] = OrderedDict()
-        self._taken = 0
-        self._lock = Lock()
+        self._kept: Kept[pa.Table] = Kept(bytes_max, _bytes)
 
     def rows(self, block: LogBlock, columns: Sequence[str], decode: Callable[[], pa.Table]) -> pa.Table:
         """What `decode` gives or gave for these columns of a block of data with the same bytes."""
-        if len(block.content) > limits.KEPT_BLOCK_BYTES_MAX:
+        if not self.may_keep(block):
             return decode()
         origin = _origin(block, columns)
-        with self._lock:
-            found = self._rows.get(origin)
-            if found is not None:
-                self._rows.move_to_end(origin)
-                return found
-        rows = decode()
-        self._keep(origin, rows)
+        rows = self._kept.get(origin)
+        if rows is None:
+            rows = decode()
+            self._kept.keep(origin, rows)
         return rows
+
+    @staticmethod
+    def may_keep(block: LogBlock) -> bool:
+        """Whether a block is small enough to be decoded as a whole, and kept."""
+        return len(block.content) <= limits.KEPT_BLOCK_BYTES_MAX
 
     @property
     def taken(self) -> int:
         """Bytes in memory of what is kept."""
-        return self._taken
-
-    def _keep(self, origin: tuple[Any, ...], rows: pa.Table) -> None:
-        taken = _bytes(rows)
-        with self._lock:
-            if origin in self._rows or taken > self._bytes_max // 4:
-                return  # another thread was faster, or few bytes unfolded to so many that all others would have to go
-            self._rows[origin] = rows
-            self._taken += taken
-            while self._taken > self._bytes_max:
-                _, dropped = self._rows.popitem(last=False)
-                self._taken -= _bytes(dropped)
+        return self._kept.taken
 
 
 def _origin(block: LogBlock, columns: Sequence[str]) -> tuple[Any, ...]:

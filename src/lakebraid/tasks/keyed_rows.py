@@ -6,17 +6,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakebraid.format.parquet_rows import CheckedFile, open_parquet_file, read_parquet_rows
+from lakebraid.format.parquet_rows import CheckedFile, columns_digest, open_parquet_file, read_parquet_rows
 from lakebraid.model.evolution import conform
 from lakebraid.model.merge_rules import KeyForm
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.files import base_source
+from lakebraid.tasks.kept_keys import KEPT_KEYS, KeyRows, key_rows
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.versions import row_keys
 
@@ -40,6 +42,14 @@ class OpenBase:
         columns = [name for name in schema.names if name in known]
         for rows in read_parquet_rows(self.file, self.source, self.size, groups, columns, self.name):
             yield conform(rows, schema, self.name)
+
+    def digest(self, group: int, schema: pa.Schema) -> bytes | None:
+        """What these columns of a row group are known by, if they may be kept."""
+        bytes_max = KEPT_KEYS.bytes_max // 4
+        try:
+            return columns_digest(self.file, self.source, group, {*schema.names}, bytes_max)
+        except (OSError, ValueError, OverflowError, pa.ArrowException):
+            return None  # reading the rows will say what is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +79,26 @@ def rows_of_keys(
         if not _may_hold(base.file, group, plan, every):
             continue
         left = 0
-        for rows in base.read([group], key_schema):
-            keys = row_keys(rows, plan.rules)
-            left += pc.is_in(keys, value_set=sought.keys).true_count
-            if sought.presence is not None:
-                there = rows.filter(pc.is_in(keys, value_set=sought.presence))
-                if there.num_rows:
-                    yield _hollow(there, schema)
+        keys = partial(_keys_of, base, plan, group, key_schema)
+        # Those who follow a table's changes ask again, over the same base files.
+        digest = None if sought.presence is None else base.digest(group, key_schema)
+        origin = (digest, group, plan.rules, key_schema)
+        for part in keys() if digest is None else KEPT_KEYS.rows(origin, keys):
+            left += len(part.places(sought.keys))
+            there = part.places(sought.presence)
+            if len(there):
+                yield _hollow(part.rows.take(pa.array(there)), schema)
         for rows in base.read([group], schema) if left else ():
             found = rows.filter(pc.is_in(row_keys(rows, plan.rules), value_set=sought.keys))
             yield found
             left -= found.num_rows
             if left <= 0:
                 break  # all of this group were found
+
+
+def _keys_of(base: OpenBase, plan: ReadPlan, group: int, schema: pa.Schema) -> Iterator[KeyRows]:
+    for rows in base.read([group], schema):
+        yield key_rows(rows, row_keys(rows, plan.rules))
 
 
 def greatest(base: OpenBase, plan: ReadPlan, task: SliceTask, column: str) -> pa.Scalar | None:

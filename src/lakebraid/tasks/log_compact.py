@@ -32,9 +32,10 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.compact import CompactPlan, CompactTask, fits_delete_block
 from lakebraid.tasks.files import read_log
 from lakebraid.tasks.log_file import BlockRules, Deletes, delete_block, row_blocks
+from lakebraid.tasks.placed_blocks import Decoded, PlacedBlock, decode_block, placed_blocks
 from lakebraid.tasks.placing import place_file
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.versions import Decoded, PlacedBlock, Versions, decode_block, join_decoded, placed_blocks
+from lakebraid.tasks.versions import Versions, join_decoded
 
 _WHOLE: Final = "whole rows"
 

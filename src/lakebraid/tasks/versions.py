@@ -6,29 +6,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.errors import CorruptFile, UnsupportedTable
-from lakebraid.format.avro_rows import parse_avro_block
 from lakebraid.format.damage import damaged
-from lakebraid.format.delete_list import DeletedKeys, parse_delete_block
-from lakebraid.format.log_blocks import BlockType, LogBlock, read_blocks
-from lakebraid.format.parquet_rows import ParquetBlock
-from lakebraid.format.times import is_instant_time
+from lakebraid.format.delete_list import DeletedKeys
+from lakebraid.format.log_blocks import BlockType
 from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, PartialMode
 from lakebraid.model.evolution import conform, widen
 from lakebraid.model.keys import record_keys
-from lakebraid.model.log_order import BlockOrigin, Placed, place_blocks, place_blocks_layout1
 from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
 from lakebraid.model.schema_text import states_skeletons
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.files import read_log
-from lakebraid.tasks.kept_blocks import KEPT
+from lakebraid.tasks.placed_blocks import Decoded, Known, kept_or_decoded, placed_blocks
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _RECORD_KEY = "_hoodie_record_key"
@@ -76,19 +69,19 @@ def load_versions(
     task: SliceTask,
     schema: pa.Schema,
     keys: pa.Array | None = None,
-    known: dict[str, Decoded] | None = None,
+    known: Known | None = None,
 ) -> Versions | None:
     """The versions in the slice's logs, with the columns of `schema`, of all keys or of `keys`; None if there are none.
 
-    `known` are blocks that were decoded before for the same columns and keys; new ones are added.
+    `known` is what was read before for the same columns and keys; what is new is added.
     """
     decoded = []
-    known = {} if known is None else known
-    for block in placed_blocks(storage, plan, task):
+    known = Known() if known is None else known
+    for block in placed_blocks(storage, plan, task, known):
         if states_skeletons(block.block.schema_text) and not plan.rules.order_columns:
             continue  # the partial rows after them say the same, and do not hide what others wrote meanwhile
-        found = known.get(block.where) or _decoded(block, plan.rules, schema, keys)
-        known[block.where] = found
+        found = known.decoded.get(block.where) or kept_or_decoded(block, plan.rules, schema, keys)
+        known.decoded[block.where] = found
         if len(found.rows):
             decoded.append((found, int(block.request_time)))
     versions = join_decoded(decoded, plan.rules, schema)
@@ -104,71 +97,6 @@ def join_decoded(decoded: Iterable[tuple[Decoded, int]], rules: MergeRules, sche
         parts.append(_part([found for found, _ in members], rules, schema))
         times.append(np.repeat([time for _, time in members], [len(found.rows) for found, _ in members]))
     return _joined(parts, times, rules, schema) if parts else None
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedBlock:
-    """A block that counts, and the request time at which its rows rank."""
-
-    block: LogBlock
-    where: str
-    request_time: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """The content of one block: rows as they lie there, or deleted keys."""
-
-    rows: pa.Table | DeletedKeys
-    is_partial: bool
-    where: str
-
-    @property
-    def likeness(self) -> tuple[Any, ...]:
-        """Equal for blocks that may be handled together."""
-        own = self.where if isinstance(self.rows, DeletedKeys) else self.rows.schema
-        return (isinstance(self.rows, DeletedKeys), self.is_partial, own)
-
-
-def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None = None) -> Decoded:
-    """What a block holds, of all keys or, where that saves work, of few more than `keys`."""
-    block, where = placed.block, placed.where
-    if block.type is BlockType.DELETE:
-        return Decoded(parse_delete_block(block.content, where), is_partial=False, where=where)
-    if block.type is BlockType.AVRO:
-        rows = parse_avro_block(block.content, block.schema_text or "", where)
-    elif block.type is BlockType.PARQUET:
-        columns = [*schema.names, *([_RECORD_KEY] if block.is_partial else [])]
-        opened = ParquetBlock(block.content, where)
-        if keys is not None and not block.is_partial and not _may_hold(opened, where, rules, schema, keys):
-            columns = []
-        rows = opened.read(columns)
-        if columns and not rows.column_names:
-            raise damaged(where, "it has none of the table's columns")
-        rows = rows if columns else rows.slice(0, 0)
-    else:
-        raise UnsupportedTable(f"{where} is an {block.type.name} block; such blocks belong to metadata tables.")
-    return Decoded(rows, block.is_partial, where)
-
-
-def _decoded(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None) -> Decoded:
-    """The same, perhaps decoded before, if all keys of a block of rows are wanted."""
-    block = placed.block
-    if keys is not None or block.type not in (BlockType.AVRO, BlockType.PARQUET):
-        return decode_block(placed, rules, schema, keys)
-    rows = KEPT.rows(block, schema.names, lambda: decode_block(placed, rules, schema).rows)
-    return Decoded(rows, block.is_partial, placed.where)
-
-
-def _may_hold(block: ParquetBlock, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array) -> bool:
-    """Whether one of the keys is in a block of whole rows, by its key column alone."""
-    if rules.key_form is KeyForm.RENDERED:
-        return True
-    rows = block.read(list(rules.key_columns))
-    if rules.key_columns[0] not in rows.column_names:
-        return True
-    column = widen(rows.column(0), schema.field(rules.key_columns[0]).type, where)
-    return bool(pc.any(pc.is_in(column, value_set=keys)).as_py())
 
 
 def _only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
@@ -192,42 +120,6 @@ def take(versions: Versions, rows: Ints) -> Versions:
         present=None if present is None else {name: flags[rows] for name, flags in present.items()},
         partial=versions.partial[rows],
     )
-
-
-def placed_blocks(storage: Storage, plan: ReadPlan, task: SliceTask) -> list[PlacedBlock]:
-    """The blocks of the slice's logs that count, in merging order."""
-    blocks = []
-    for name in task.log_names:
-        data = read_log(storage, name)
-        blocks += [(block, name) for block in read_blocks(data, name).blocks]
-    placed = [p for p in _placed(blocks, plan, task) if not task.before or p.request_time < task.before]
-    return [PlacedBlock(blocks[p.index][0], _where(*blocks[p.index]), p.request_time) for p in placed]
-
-
-def _where(block: LogBlock, name: str) -> str:
-    return f"the block at byte {block.offset:,} of {name}"
-
-
-def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan, task: SliceTask) -> list[Placed]:
-    origins = [
-        BlockOrigin(
-            block.instant_time or "",
-            block.compacted_times,
-            block.target_instant_time if block.is_rollback_command else None,
-            block.type in _HOLD_ROWS and task.visible.counts(block.instant_time or ""),
-        )
-        for block, _ in blocks
-    ]
-    for origin, (block, where) in zip(origins, blocks, strict=True):
-        wrong = next((t for t in (origin.instant_time, *origin.compacted_times) if not is_instant_time(t)), None)
-        if wrong is not None:
-            raise CorruptFile(
-                f"The log block at byte {block.offset:,} of {where} carries no valid instant time "
-                f"({wrong[:40]!r}). Nothing was changed. Run Apache Hudi's repair, or restore the file.",
-                path=where,
-                offset=block.offset,
-            )
-    return place_blocks(origins) if plan.layout == 2 else place_blocks_layout1(origins)
 
 
 def _part(found: list[Decoded], rules: MergeRules, schema: pa.Schema) -> _Part:
