@@ -8,11 +8,14 @@ from typing import Any
 
 import pyspark.sql.functions as F  # noqa: N812
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, Window
 
 import lakebraid as lb
+from lakebraid.api.redoing import Part, Redoing
+from lakebraid.api.snapshot import Snapshot
 from lakebraid.api.transaction import Transaction
 from lakebraid.errors import InvalidArgument, WriteConflict
+from lakebraid.spark.row_by_row import is_row_by_row
 
 pytestmark = pytest.mark.spark
 
@@ -58,6 +61,14 @@ def test_merge_updates_deletes_and_inserts_in_one_commit(table: lb.Table, spark:
     assert by_key(table, "town")[9] is None
     assert len(table.timeline()) == before + 1
     assert (result.rows_written, result.rows_deleted) == (2, 1)
+
+
+def test_merge_by_keys_meets_rows_whose_partition_is_null(tmp_path: Path, spark: SparkSession) -> None:
+    table = lb.Table.create(tmp_path / "t", DDL, record_keys="id", partition_by="town", ordering_fields="ts", buckets=1)
+    table.upsert([{"id": 1, "ts": 1, "town": None, "n": 1}, {"id": 2, "ts": 1, "town": None, "n": 2}])
+    source = spark.createDataFrame([(1, 2, None), (2, 2, None)], "id bigint, ts bigint, town string")
+    table.merge(source, matched_delete="s.id = 2")
+    assert by_key(table) == {1: 1}
 
 
 def test_merge_by_a_condition_with_given_values(table: lb.Table, spark: SparkSession) -> None:
@@ -145,3 +156,61 @@ def test_where_nobody_waits_only_a_change_of_the_same_rows_is_in_the_way(
     monkeypatch.setattr(Transaction, "commit", meddled)
     assert table.delete(where="town = 'here'").attempts == 1
     assert sorted(by_key(table)) == [0, 2, 4, 100]
+
+
+NEW = [{"id": k, "ts": 3, "town": "new", "n": 1000 + k} for k in (1, 2, 30, 31, 32, 33)]
+CHANGES: dict[str, Any] = {
+    "update": lambda t: t.update({"n": "n + 10", "town": F.upper("town")}, where="id % 2 = 1"),
+    "delete": lambda t: t.delete(where="n < 3"),
+    "merge": lambda t: t.merge(NEW, matched_delete="t.n = 2"),
+    "merge of a data frame": lambda t: t.merge(lb.session().createDataFrame(NEW, DDL), matched_delete="t.n = 2"),
+}
+
+
+@pytest.mark.parametrize(("name", "again"), [("update", 1), ("delete", 1), ("merge", 1), ("merge of a data frame", 8)])
+def test_a_refused_change_reads_again_what_was_touched_and_no_more(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, again: int
+) -> None:
+    """Another writer gets ahead in one of eight buckets; the outcome is as if the change had come after it."""
+    made = {"record_keys": "id", "ordering_fields": "ts", "buckets": 8, "concurrency": "occ"}
+    tables = [lb.Table.create(tmp_path / at, DDL, **made) for at in ("a", "b")]
+    rows, rival = [{**ROWS[k % 6], "id": k, "n": k} for k in range(24)], [{"id": 1, "ts": 2, "town": "rival", "n": 5}]
+    for table in tables:
+        table.upsert(rows)
+    change, read = CHANGES[name], []
+    part, commit = Redoing.part, Transaction.commit
+
+    def watched(self: Redoing, snapshot: Snapshot) -> Part:
+        chosen = part(self, snapshot)
+        read.append(len(chosen.snapshot.slices))
+        return chosen
+
+    def meddled(self: Transaction) -> Any:
+        monkeypatch.setattr(Transaction, "commit", commit)
+        tables[0].upsert(rival)
+        return commit(self)
+
+    tables[1].upsert(rival)
+    change(tables[1])
+    monkeypatch.setattr(Redoing, "part", watched)
+    monkeypatch.setattr(Transaction, "commit", meddled)
+    assert change(tables[0]).attempts == 2
+    assert read == [8, again]
+    first, second = (sorted(table.to_arrow().to_pylist(), key=lambda r: r["id"]) for table in tables)
+    assert first == second
+
+
+def test_rows_that_depend_on_others_are_told_from_those_that_do_not(table: lb.Table) -> None:
+    frame = table.to_spark()
+    assert is_row_by_row(frame.where("id % 2 = 1").select("id", F.upper("town"), F.expr("n + 1")))
+    assert is_row_by_row(frame.unionByName(frame.where("n > 1")))
+    others = [
+        frame.select("id", F.sum("n").over(Window.partitionBy("town"))),
+        frame.select("id", F.expr("n + (SELECT count(*) FROM range(3))")),
+        frame.where("id IN (SELECT id FROM range(3))"),
+        frame.groupBy("id").agg(F.max("n")),
+        frame.dropDuplicates(["town"]),
+        frame.join(frame.alias("o"), "id"),
+    ]
+    assert not any(map(is_row_by_row, others))
+    assert is_row_by_row(others[-1], joined=True)

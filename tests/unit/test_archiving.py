@@ -12,6 +12,7 @@ from benchmarks.meter import Meter
 
 import lakebraid as lb
 from lakebraid import limits
+from lakebraid.errors import CommitRefused
 from lakebraid.format.commit import CommitMetadata
 from lakebraid.format.names import State
 from lakebraid.model.instant import Instant
@@ -323,3 +324,18 @@ def test_an_archiving_with_nothing_to_do_makes_few_calls() -> None:
     watched = WatchedStorage(storage)
     table_on(watched, storage.clock).archive()
     assert len(watched.calls) < 20
+
+
+def test_files_of_a_writer_that_was_rolled_back_are_not_archived_into_sight() -> None:
+    scene = Scene(arguments={"index": "simple"})
+    scene.table.upsert([row("a", "1")])
+    dead = scene.table.begin()
+    dead.write([row("b", "never")])
+    scene.other().rollback(timeout_seconds=0)
+    with pytest.raises(CommitRefused):
+        dead.commit()  # and only now are there files: rows are placed at the commit
+    scene.clock.sleep(2 * limits.GONE_MS / 1000)
+    for n in range(3):
+        scene.table.upsert([row("a", f"{n}", 2 + n)])
+    assert scene.table.archive(keep_min=1, keep_max=1).instants > 0
+    assert answer(scene.table) == {"a": "2"}

@@ -49,7 +49,7 @@ def calls_of_an_archiving(*, shared: bool = False) -> tuple[Call, ...]:
         return tuple(watched.calls)
 
 
-ALL_NUMBERS = range(120)
+ALL_NUMBERS = range(129)
 """Call numbers of an archiving; more than it makes."""
 NUMBERS = ALL_NUMBERS[:: 1 if os.environ.get("LAKEBRAID_ALL_CALLS") else 3]
 """Those that are tried; LAKEBRAID_ALL_CALLS tries every one."""

@@ -45,6 +45,27 @@ def test_a_reader_that_takes_other_files_than_the_commits_say_is_found(monkeypat
     assert {"slice-differs", "file-unreachable"} <= {*found.findings.counts}
 
 
+def test_nothing_is_found_where_partial_updates_have_opened_rows() -> None:
+    b = fresh(buckets=1, ordering_fields=None)
+    for keys in ("ab", "bc"):
+        b.table.upsert([{"id": key, "v": "x"} for key in keys], columns=["id", "v"])
+    assert len(b.audit()) == 0
+    b.table.log_compact()
+    assert len(b.audit()) == 0
+
+
+def test_nothing_is_found_where_a_compaction_carries_rows_past_an_open_write() -> None:
+    b = fresh(buckets=1, ordering_fields=None)
+    b.table.upsert([row("a", "1")])
+    with b.table.begin() as still_open:
+        b.table.delete([{"id": "a"}])
+        b.table.upsert([row("a", "2")])
+        b.table.compact()
+        assert len(b.audit()) == 0
+        still_open.write([row("b", "3")])
+    assert len(b.audit()) == 0
+
+
 def _after_everything() -> Broken:
     """Every kind of write and service, one after the other."""
     b = fresh(buckets=2, partition_by="w")

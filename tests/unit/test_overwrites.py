@@ -12,10 +12,11 @@ from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import parse_data_file
 from lakebraid.format.plans import parse_requested_replace
 from lakebraid.model.replacing import Replaced, replaced_file_id
+from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.heartbeat import Heartbeat
 from lakebraid.txn.replaced_maps import MAPS, ReplacedMap, format_map, load_map, parse_map
 from tests.overwriting import BEFORE, another, groups, maps, rows, seen, table
-from tests.scene import files
+from tests.scene import TickingClock, files, make_table
 
 pytestmark = pytest.mark.unit
 
@@ -50,6 +51,19 @@ def test_an_overwrite_of_the_table_replaces_all_of_it_and_no_rows_empty_it() -> 
     assert seen(t) == {}
     t.upsert(rows("p", a="3"))
     assert seen(t) == {"p/a": "3"}
+
+
+def test_where_a_key_is_there_once_in_all_partitions_some_of_them_are_not_overwritten() -> None:
+    """The key may live in a partition that stays; a write that does not look there would put it into a second one."""
+    clock = TickingClock()
+    storage = MemoryStorage("memory://g", clock)
+    whole = make_table(storage, clock, "id string, ts bigint, p string", partition_by="p", index="global_simple")
+    whole.insert([{"id": "a", "ts": 1, "p": "x"}])
+    with pytest.raises(InvalidArgument, match=r"Nothing was written\. Give all rows to insert_overwrite_table"):
+        whole.insert_overwrite([{"id": "a", "ts": 2, "p": "y"}])
+    assert whole.to_arrow(["p"]).to_pylist() == [{"p": "x"}]
+    whole.insert_overwrite_table([{"id": "a", "ts": 2, "p": "y"}])
+    assert whole.to_arrow(["p"]).to_pylist() == [{"p": "y"}]
 
 
 def test_an_overwrite_without_rows_replaces_nothing() -> None:

@@ -266,11 +266,28 @@ def test_only_new_keys_get_a_whole_row_before_their_partial_one(block_format: st
     assert by_key(stage.table.to_arrow())[NEW] == {"id": NEW, "ts": None, "a": "z", "b": None, "c": None}
 
 
-def test_an_update_that_names_all_columns_looks_nothing_up() -> None:
+def test_an_update_that_names_all_columns_opens_a_row_after_a_delete_for_hudi_cannot_read_it_alone() -> None:
     stage = Stage()
-    stage.table.upsert([{"id": NEW, "ts": 1, "a": "x", "b": "x", "c": "x"}], columns=list(COLUMNS))
-    assert not skeletons_in(stage)
-    assert stage.table.count() == 2
+    row = {"id": NEW, "ts": 1, "a": "x", "b": "x", "c": "x"}
+    stage.table.delete([{"id": NEW}])
+    stage.table.upsert([row], columns=list(COLUMNS))
+    assert len(skeletons_in(stage)) == 1
+    stage.table.upsert([row], columns=list(COLUMNS))
+    assert len(skeletons_in(stage)) == 1
+    assert by_key(stage.table.to_arrow())[NEW] == row
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_where_a_column_flags_deletes_a_partial_update_is_refused_for_hudi_would_miss_the_row(place: int) -> None:
+    clock = TickingClock()
+    names = ["id string", "a string"]
+    names.insert(place, "_hoodie_is_deleted boolean")
+    table = make_table(MemoryStorage("memory://f", clock), clock, ", ".join(names), ordering_fields=None, buckets=1)
+    table.upsert([{"id": "k", "a": "1"}])
+    with pytest.raises(InvalidArgument, match="Apache Hudi's readers miss rows") as refused:
+        table.upsert([{"id": "k", "a": "2"}], columns=["id", "a"])
+    assert "Nothing was written" in str(refused.value)
+    assert table.to_arrow(["a"]).to_pylist() == [{"a": "1"}]
 
 
 def test_a_key_is_new_in_one_partition_though_it_is_known_in_another() -> None:

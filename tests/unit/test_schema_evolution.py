@@ -269,6 +269,14 @@ def test_alter_changes_the_schema_and_no_row(change: Any, wanted: list[tuple[str
     assert scene.table.changes(after=scene.table.timeline()[1].instant.completion_time).to_arrow().num_rows == 0
 
 
+@pytest.mark.parametrize(("table_type", "index"), [("cow", "bucket"), ("mor", "simple")])
+def test_tables_that_place_their_rows_are_altered_as_well(table_type: str, index: str) -> None:
+    scene = Scene(arguments={"table_type": table_type, "index": index})
+    scene.table.upsert(rows(S1, "a"))
+    scene.table.alter().add("note", "string").commit()
+    assert (names(scene)[-1], read(scene)["a"]["note"]) == ("note", None)
+
+
 def test_alter_adds_inside_a_struct() -> None:
     place = pa.field("place", pa.struct([("town", pa.string())]))
     scene = Scene(arguments={"schema": S1.append(place)})

@@ -93,6 +93,16 @@ def test_a_deleted_key_may_come_back_and_is_there_once(table_type: str) -> None:
 
 
 @both_types
+def test_a_partial_update_of_a_deleted_row_does_not_bring_back_what_was_deleted(table_type: str) -> None:
+    scene = scene_of(table_type)
+    scene.table.insert([row("a", "secret", 1, 7), row("b", "b", 1, 7)])
+    scene.table.delete([{"id": "a"}])
+    scene.table.upsert([{"id": k, "ts": 2, "v": "new"} for k in "ab"], columns=["id", "ts", "v"])
+    rows = {r["id"]: (r["v"], r["w"]) for r in scene.table.to_arrow().to_pylist()}
+    assert rows == {"a": ("new", None), "b": ("new", 7)}
+
+
+@both_types
 def test_deletes_of_keys_that_are_not_there_make_no_files(table_type: str) -> None:
     scene = scene_of(table_type)
     scene.table.insert([row("a", "a")])
@@ -305,6 +315,15 @@ def test_a_partial_update_cannot_move_a_row() -> None:
     with pytest.raises(InvalidArgument, match="cannot move the key 'a' out of partition 'x'"):
         scene.table.upsert([{"id": "a", "ts": 2, "p": "y"}], columns=["id", "ts", "p"])
     assert places(scene) == {"a": "x"}
+
+
+@both_types
+def test_a_partial_update_opens_the_row_of_a_key_that_was_deleted_in_another_partition(table_type: str) -> None:
+    scene = scene_of(table_type, "global_simple", **PARTED)
+    scene.table.insert([in_p("x", "a", "1"), in_p("x", "b", "1")])
+    scene.table.delete([{"id": "a", "p": "x"}])
+    scene.table.upsert([{"id": "a", "ts": 2, "p": "y"}], columns=["id", "ts", "p"])
+    assert places(scene) == {"a": "y", "b": "x"}
 
 
 # --- where new rows go -----------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes that depend on the rows that are there: update, delete and merge, computed on Spark.
 
-Each begins, then reads, then writes; its commit is refused if another writer has changed a row of it meanwhile, and the
-whole is done again by itself. So the outcome is as if it had run alone between two commits of others.
+Each begins, then reads, then writes; its commit is refused if another writer has changed a row of it meanwhile, and it is
+done again by itself. So the outcome is as if it had run alone between two commits of others. Each function says whether what
+it wrote of one row depends on no other row: then rows of file groups that nobody touched are kept (redoing.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import pyarrow as pa
+
+from lakebraid.api.inputs import frame_of, is_spark
 from lakebraid.api.planning import Where
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import MergeMode, TableConfig
@@ -19,6 +23,7 @@ from lakebraid.model.predicate import parse_where
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from lakebraid.api.redoing import Part
     from lakebraid.api.snapshot import Snapshot
     from lakebraid.api.transaction import Transaction
 
@@ -28,19 +33,23 @@ Values = Mapping[str, Any]
 
 def update_rows(
     transaction: Transaction, snapshot: Snapshot, config: TableConfig, values: Values, where: Where | None, spark: Any
-) -> None:
+) -> bool:
     """Writes the matching rows with new values; those of columns that are not named stay."""
     names = snapshot.schema.names
     _check_assigned(values, names, config)
     matching = _matching(snapshot, where, spark)
-    transaction.write(matching.select(*(_value(values[n]).alias(n) if n in values else matching[n] for n in names)))
+    changed = matching.select(*(_value(values[n]).alias(n) if n in values else matching[n] for n in names))
+    transaction.write(changed)
+    return _is_row_by_row([changed])
 
 
 def delete_rows(
     transaction: Transaction, snapshot: Snapshot, config: TableConfig, where: Where, spark: SparkSession | None
-) -> None:
+) -> bool:
     """Deletes the matching rows as they are."""
-    transaction.write(_matching(snapshot, where, spark).select(*_identity(config)))
+    gone = _matching(snapshot, where, spark).select(*_identity(config))
+    transaction.write(gone)
+    return _is_row_by_row([gone])
 
 
 def merge_rows(
@@ -53,7 +62,7 @@ def merge_rows(
     matched_update: Literal["all"] | Values | None,
     matched_delete: str | None,
     not_matched_insert: Literal["all"] | Values | None,
-) -> None:
+) -> bool:
     """Joins a source with the table: rows that meet are updated or deleted, those that do not are inserted."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; only who merges pays for it
 
@@ -65,7 +74,6 @@ def merge_rows(
     try:
         met = joined.where(F.col(f"t.{_THERE}"))
         _check_single(met, config)
-        gone = met.where(f"({matched_delete})") if matched_delete is not None else None
         kept = met if matched_delete is None else met.where(f"NOT coalesce({matched_delete}, false)")
         written = []
         if matched_update is not None:
@@ -73,12 +81,56 @@ def merge_rows(
         if not_matched_insert is not None:
             new = joined.where(F.col(f"t.{_THERE}").isNull())
             written.append(new.select(*_inserted(not_matched_insert, snapshot, source.columns)))
-        if gone is not None:
-            transaction.write_deletes(gone.select(*(F.col(f"t.{n}").alias(n) for n in _identity(config))))
+        frames = []
+        if matched_delete is not None:
+            gone = met.where(f"({matched_delete})").select(*(F.col(f"t.{n}").alias(n) for n in _identity(config)))
+            transaction.write_deletes(gone)
+            frames.append(gone)
         if written:
-            transaction.write(reduce(lambda a, b: a.unionByName(b), written))
+            frames.append(reduce(lambda a, b: a.unionByName(b), written))
+            transaction.write(frames[-1])
+        return _is_row_by_row(frames, joined=True)
     finally:
         joined.unpersist()
+
+
+def merge_part(
+    transaction: Transaction, part: Part, config: TableConfig, source: Any, spark: SparkSession | None, **how: Any
+) -> bool:
+    """Merges a data frame, or of rows those that belong to the part.
+
+    A data frame may give other rows each time, and may be computed from this very table: then all is merged again.
+    """
+    if is_spark(source):
+        merge_rows(transaction, part.snapshot, config, source, **how)
+        return False
+    frame = frame_of(part.of(source, config), spark)
+    is_pure = merge_rows(transaction, part.snapshot, config, frame, **how)
+    return is_pure and _is_by_key(source, part.snapshot.schema, config, how["on"], how["not_matched_insert"])
+
+
+def _is_by_key(
+    source: pa.Table,
+    table: pa.Schema,
+    config: TableConfig,
+    on: str | Sequence[str] | None,
+    not_matched_insert: Literal["all"] | Values | None,
+) -> bool:
+    """Whether each row of a source meets, or becomes, a row of its own key and no other, so that its key says where that is."""
+    names = list(dict.fromkeys((*config.record_keys, *config.partition_fields)))
+    joined_by = names if on is None else [on] if isinstance(on, str) else [*on]
+    return (
+        sorted(joined_by) == sorted(names)
+        and not isinstance(not_matched_insert, Mapping)
+        and all(n in source.column_names and n in table.names for n in names)
+        and all(source.schema.field(n).type == table.field(n).type and not source[n].null_count for n in names)
+    )
+
+
+def _is_row_by_row(frames: Sequence[DataFrame], *, joined: bool = False) -> bool:
+    from lakebraid.spark.row_by_row import is_row_by_row  # noqa: PLC0415  only who has data frames pays for it
+
+    return all(is_row_by_row(frame, joined=joined) for frame in frames)
 
 
 _THERE: Final = "_lakebraid_is_there"
@@ -122,7 +174,9 @@ def _condition(on: str | Sequence[str] | None, config: TableConfig, source: Data
             f"{', '.join(source.columns)}. Name others in `on`, or give a condition such as 't.id = s.key'.",
             column=missing[0],
         )
-    return reduce(lambda a, b: a & b, (F.col(f"s.{n}") == F.col(f"t.{n}") for n in dict.fromkeys(names)))
+    pairs = [(F.col(f"s.{n}"), F.col(f"t.{n}")) for n in dict.fromkeys(names)]
+    # A part of a key may be NULL, and a partition column: that is the same row, though SQL calls it unknown.
+    return reduce(lambda a, b: a & b, (s.eqNullSafe(t) if on is None else s == t for s, t in pairs))
 
 
 def _updated(values: Literal["all"] | Values, names: Sequence[str], given: Sequence[str]) -> list[Column]:

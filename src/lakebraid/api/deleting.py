@@ -11,11 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
 from lakebraid.model.evolution import conform
+from lakebraid.model.keys import record_keys
+from lakebraid.model.partitions import partition_paths
 
 
 def with_ordering(read: Callable[[list[str]], pa.Table], config: TableConfig, keys: Any) -> Any:
@@ -33,7 +36,16 @@ def with_ordering(read: Callable[[list[str]], pa.Table], config: TableConfig, ke
         given = given.select(*wanted).toArrow()
     rows = read([*wanted, *config.ordering_fields])
     given = conform(given.select(wanted), pa.schema([rows.schema.field(name) for name in wanted]), "keys to delete")
-    return rows.join(given.group_by(wanted).aggregate([]), keys=wanted, join_type="left semi")
+    return rows.filter(pc.is_in(_identities(rows, config), value_set=_identities(given, config)))
+
+
+def _identities(rows: pa.Table, config: TableConfig) -> pa.Array:
+    """One text for each row. A join of the columns would not do: it takes no NULL for equal to another one."""
+    keys = record_keys(rows, config.record_keys, config.has_complex_keys)
+    if not config.partition_fields:
+        return keys
+    paths = partition_paths(rows, config.partition_fields, config.hive_style, config.url_encode)
+    return pc.binary_join_element_wise(paths, keys, "\n")
 
 
 def _identifying(config: TableConfig, names: set[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from lakebraid import limits
+from lakebraid.api.outcome import Operation
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import BaseFileName
 from lakebraid.model.config import TableConfig
@@ -113,6 +114,17 @@ def partition_names(
     if not found:
         raise InvalidArgument("No partition was named, so nothing was deleted. Give at least one.", path=url)
     return found
+
+
+def check_overwrite(operation: Operation, config: TableConfig, url: str) -> None:
+    """InvalidArgument where a key of the new rows may live in a partition that stays: it would then be there twice."""
+    if operation == "insert_overwrite" and config.is_global and config.partition_fields:
+        raise InvalidArgument(
+            f"{url} keeps each key once in all partitions ({config.index}), and insert_overwrite does not look into those that "
+            "it leaves. Nothing was written. Give all rows to insert_overwrite_table, or delete_partitions and then upsert.",
+            path=url,
+            operation=operation,
+        )
 
 
 def check_there(names: frozenset[str], there: Iterable[str], url: str) -> None:

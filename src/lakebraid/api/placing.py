@@ -47,6 +47,11 @@ class Placing:
         self._sizes = sizes_of(properties)
         self._kept: list[Piece | KeptFrame] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rows came: changes of the schema bring none, and are no kind of write that tasks know."""
+        return not self._kept
+
     def keep(self, plan: WritePlan, rows: pa.Table) -> None:
         """Takes rows; InvalidArgument, before anything is written, if one does not fit."""
         config = plan.config
@@ -71,8 +76,6 @@ class Placing:
 
         `check` is asked first, if a plan that moves rows has one of the file groups: it raises if that is in the way.
         """
-        if not self._kept:
-            return [], task
         storage = self._writing.storage
         ground = self._ground(load_view(storage, plan.config, self._writing.clock), plan.start)
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from lakebraid.api.local import gather
 from lakebraid.api.planning import Mode, Source, Where, plan_read
-from lakebraid.model.slicing import FileGroup, FileSlice
+from lakebraid.model.slicing import FileGroup, FileSlice, GroupId
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.show import Grid, text_bytes
 from lakebraid.table.view import View
@@ -72,6 +73,12 @@ class Snapshot:
     def groups(self) -> list[FileGroup]:
         """All file groups with all their slices, also those that only older versions read."""
         return list(self._view.groups.values())
+
+    def _only(self, groups: Collection[GroupId]) -> Snapshot:
+        """The rows of these file groups at the same moment."""
+        view = self._view
+        chosen = {group: held for group, held in view.groups.items() if group in groups}
+        return Snapshot(self._storage, self._source, replace(view, groups=chosen), self._hold)
 
     def plan(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.slicing import GroupId
 from lakebraid.table.view import load_view
 from lakebraid.tasks.known_keys import KnownKeys
+from lakebraid.tasks.row_changes import Piece
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan, write_rows
 from lakebraid.txn.new_keys import Looked
@@ -58,6 +60,8 @@ class Staging:
         """The session that writes, so that its jobs can be cancelled."""
         self._task = _FIRST_TASK
         self.looked: Looking | None = None
+        self.kept: list[Piece] | None = None
+        """All rows so far, for whoever wants them kept (a list is put here), as long as they are few."""
 
     def write(self, data: Any, operation: Operation) -> None:
         """Puts rows into files, or keeps them until all are there, where they must be placed."""
@@ -72,14 +76,14 @@ class Staging:
         plan = replace(self.plan_of(self._schema.own), operation=operation)
         if self._placing is not None:
             return plan
-        if plan.columns is not None and not {*plan.schema.names} <= {*plan.columns}:
+        if plan.columns is not None:
             return replace(plan, known=self._known_keys(plan.start))
         # A second base file of a group would hide the first: only the first rows become base files.
         return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
 
     def place(self, operation: Operation, check_groups: Callable[[frozenset[GroupId]], None]) -> None:
         """Puts the rows that were kept into their file groups; `check_groups` may refuse these before anything is written."""
-        if self._placing is None or self._schema.columns is None:
+        if self._placing is None or self._placing.is_empty or self._schema.columns is None:
             return
         plan = replace(self.plan_of(self._schema.columns), operation=operation)
         files, self._task = self._placing.stage(plan, self._task, check_groups)
@@ -104,6 +108,7 @@ class Staging:
                 self._placing.keep(plan, piece)
                 continue
             self.files += write_rows(self._writing.storage, plan, piece, self._next_task())
+            self._keep(operation, piece)
             self._check("write")
 
     def _write_spark(self, data: Any, operation: Operation) -> None:
@@ -116,13 +121,24 @@ class Staging:
             return
         try:
             files, self._task = write_spark(
-                self._writing.storage, plan, data, first_task=self._next_task(), tag=self._tag
+                self._writing.storage,
+                plan,
+                data,
+                first_task=self._next_task(),
+                tag=self._tag,
+                keep=partial(self._keep, operation),
             )
         except Exception:
             self._check("write")  # cancelled because the place is lost: that is the error to tell
             raise
         self.files += files
         self._check("write")
+
+    def _keep(self, operation: Operation, rows: pa.Table | None) -> None:
+        if self.kept is not None:
+            held = sum(piece.rows.nbytes for piece in self.kept)
+            is_little = rows is not None and held + rows.nbytes <= limits.REDONE_BYTES_MAX
+            self.kept = [*self.kept, Piece(operation, rows)] if is_little else None
 
     def _known_keys(self, start: str) -> KnownKeys:
         """The keys as they were when a partial update looked first; what changed since is held against it at the end."""

@@ -6,13 +6,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
 from lakebraid.api.beginning import NO_ROWS, Beginning, begin, checked
 from lakebraid.api.outcome import Operation, WriteResult
-from lakebraid.api.overwriting import OVERWRITES, Overwriting
+from lakebraid.api.overwriting import OVERWRITES, Overwriting, check_overwrite
 from lakebraid.api.own_schema import SCHEMA_CONFLICT, OwnSchema, SchemaConflicts, check_answer
 from lakebraid.api.placing import Placing
 from lakebraid.api.planning import Source
@@ -23,6 +23,7 @@ from lakebraid.format.commit import CommitMetadata
 from lakebraid.model.config import CONCURRENCY
 from lakebraid.model.slicing import GroupId
 from lakebraid.services.runner import ServiceRound
+from lakebraid.tasks.row_changes import Piece
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan
 from lakebraid.txn.alone import clear_dead
@@ -84,6 +85,7 @@ class Transaction:
         merging = check_answer(schema_conflict)
         with self._timed("begin"):
             config, properties = writing.settings()
+            check_overwrite(operation, config, source.url)
             self._ledger = writing.ledger(config)
             merges = (merging or properties.get(SCHEMA_CONFLICT)) == "merge"
             schema = OwnSchema(writing.schema(self._ledger), evolve and operation != "delete", merges)
@@ -132,6 +134,7 @@ class Transaction:
 
             self._carry_on(begun, Staging(writing, source, config, schema, plan_of, placing, token, self._check_usable))
             self._staging.spark = spark
+            self._staging.kept = [] if is_isolated and placing is None else None
         if rows is not NO_ROWS:
             try:
                 self.write(rows)
@@ -197,6 +200,15 @@ class Transaction:
     def is_repeated(self) -> bool:
         """Whether its batch was published before it began: then it writes nothing, and `commit` tells of the earlier one."""
         return self._repeated is not None
+
+    @property
+    def _rows_kept(self) -> list[Piece] | None:
+        """Of an isolated one: all that was written so far, as long as that is little; else None."""
+        return self._staging.kept
+
+    def _write_again(self, piece: Piece) -> None:
+        """Writes rows that an earlier attempt had written, as it did."""
+        self._write(piece.rows, cast("Operation", piece.operation))
 
     def write_deletes(self, keys: Any) -> None:
         """Deletes these keys in the same commit, whatever kind of write it is."""

@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
+
 from lakebraid import limits
 from lakebraid.api.altering import Alteration
-from lakebraid.api.conditional import delete_rows, merge_rows, update_rows
+from lakebraid.api.conditional import delete_rows, merge_part, update_rows
 from lakebraid.api.deleting import with_ordering
-from lakebraid.api.inputs import frame_of, is_repeatable, is_spark, repeatable
+from lakebraid.api.inputs import arrow_pieces, is_repeatable, is_spark, repeatable
 from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, PartitionLike, check_there, partition_names
 from lakebraid.api.own_schema import SchemaConflicts
 from lakebraid.api.planning import Source, Where
+from lakebraid.api.redoing import Part, Redoing
 from lakebraid.api.snapshot import Snapshot
 from lakebraid.api.transaction import Transaction
 from lakebraid.clock import Clock
@@ -222,13 +225,15 @@ class Writes:
 
         Give the ordering columns as well to delete only what is not newer. Without them the rows as they are now are
         deleted: a later event may bring a key back, an older one that arrives late does not. With `where` the rows are
-        found on Spark; if another writer changes one of them meanwhile, the whole is done again by itself.
+        found on Spark; if another writer changes one of them meanwhile, it is done again by itself.
         """
         if (keys is None) == (where is None):
             raise InvalidArgument("Give either keys or `where`. Nothing was deleted.")
         how: dict[str, Any] = {"afterwards": self._afterwards(services), "writer": writer, "batch": batch}
         if where is not None:
-            return self._change("delete", lambda t, s: delete_rows(t, s, self._config, where, None), retries, how)
+            return self._change(
+                "delete", lambda t, p: delete_rows(t, p.snapshot, self._config, where, None), retries, how
+            )
         if self._config.merge_mode is MergeMode.EVENT_TIME:
             keys = with_ordering(self.to_arrow, self._config, keys)
         return self._write("delete", keys, retries, **how)
@@ -247,11 +252,11 @@ class Writes:
         """Gives columns of the matching rows new values, on Spark: `t.update({"n": "n + 1"}, where="town = 'here'")`.
 
         Values are SQL text, Spark columns or plain values that are no text; they see the row as it was. If another
-        writer changes one of the rows meanwhile, the whole is done again by itself, up to `retries` times.
+        writer changes one of the rows meanwhile, it is done again by itself, up to `retries` times.
         """
         named: dict[str, Any] = {"afterwards": self._afterwards(services), "writer": writer, "batch": batch}
         return self._change(
-            "upsert", lambda t, s: update_rows(t, s, self._config, values, where, spark), retries, named
+            "upsert", lambda t, p: update_rows(t, p.snapshot, self._config, values, where, spark), retries, named
         )
 
     def merge(
@@ -274,7 +279,7 @@ class Writes:
         the table that meet one are deleted if `matched_delete` holds, else updated: by the source's columns of the same
         name, or by given values (`{"n": "t.n + s.n"}`). Rows of the source that meet none are inserted. None leaves a step out.
         """
-        frame = source if is_spark(source) else frame_of(source, spark)
+        rows = source if is_spark(source) else pa.concat_tables(arrow_pieces(source))
         how: dict[str, Any] = {
             "on": on,
             "matched_update": matched_update,
@@ -282,7 +287,7 @@ class Writes:
             "not_matched_insert": not_matched_insert,
         }
         named: dict[str, Any] = {"afterwards": self._afterwards(services), "writer": writer, "batch": batch}
-        return self._change("upsert", lambda t, s: merge_rows(t, s, self._config, frame, **how), retries, named)
+        return self._change("upsert", lambda t, p: merge_part(t, p, self._config, rows, spark, **how), retries, named)
 
     def alter(self) -> Alteration:
         """Changes of the schema without rows: `t.alter().add("note", "string").widen("n", "bigint").commit()`."""
@@ -312,17 +317,28 @@ class Writes:
     def _change(
         self,
         operation: Operation,
-        compute: Callable[[Transaction, Snapshot], None],
+        compute: Callable[[Transaction, Part], bool],
         retries: int | None,
         named: Mapping[str, Any],
     ) -> WriteResult:
-        """A write of what is computed from the rows that are there, done again if others change them meanwhile."""
+        """A write of what is computed from the rows that are there, done again if others change them meanwhile.
+
+        `compute` says whether the rows of a file group follow from that group alone: then they are kept for the next
+        attempt, which computes those of the groups that were touched.
+        """
         how: dict[str, Any] = {"is_isolated": True, "evolve": False, **named}
+        redoing = Redoing(self._config)
+
+        def fill(transaction: Transaction) -> None:
+            snapshot = self.snapshot()
+            part = redoing.part(snapshot)
+            is_by_group = compute(transaction, part)
+            for piece in part.kept:
+                transaction._write_again(piece)  # noqa: SLF001  the other half of one thing
+            redoing.keep(snapshot, transaction._rows_kept if is_by_group else None)  # noqa: SLF001  the same
+
         return self._until_unhindered(
-            lambda: Transaction(self._writing, self._source, operation, **how),
-            retries,
-            lambda transaction: compute(transaction, self.snapshot()),
-            self._stand_aside,
+            lambda: Transaction(self._writing, self._source, operation, **how), retries, fill, self._stand_aside
         )
 
     def _until_unhindered(

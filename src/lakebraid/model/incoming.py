@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.arrow_casts import can_become, missing_inside
-from lakebraid.model.config import META_COLUMNS, MergeMode, TableConfig
+from lakebraid.model.config import IS_DELETED_COLUMN, META_COLUMNS, MergeMode, TableConfig, TableType
 
 
 def prepare(
@@ -72,6 +72,7 @@ def _wanted(
         return _only(schema, _check_given((*identity, *_delete_ordering(given, ordering)), given, schema))
     _check_given((*identity, *ordering), given, schema)
     if columns is not None:
+        _check_no_flag(schema, config)
         lacking = [name for name in (*identity, *ordering) if name not in columns]
         if lacking:
             raise InvalidArgument(
@@ -82,6 +83,16 @@ def _wanted(
         return _only(schema, _check_given(columns, given, schema))
     _check_given([f.name for f in schema if not f.nullable], given, schema)
     return _only(schema, schema.names)
+
+
+def _check_no_flag(schema: pa.Schema, config: TableConfig) -> None:
+    """Hudi 1.2.0 looks for its flag of deletes in a partial row where it stands in a whole one: it finds another column."""
+    if config.table_type is TableType.MOR and IS_DELETED_COLUMN in schema.names:
+        raise InvalidArgument(
+            f"The table has a column {IS_DELETED_COLUMN}, and Apache Hudi's readers miss rows that were updated in part in such "
+            "a table. Nothing was written. Write whole rows, or keep partial updates in a table without that column.",
+            column=IS_DELETED_COLUMN,
+        )
 
 
 def _ordering(config: TableConfig) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.operations import forgotten_before
 from lakebraid.txn.replaced_maps import forget_maps
+from lakebraid.txn.rescue import sweep
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 from lakebraid.txn.shared import victims_since
@@ -72,7 +73,8 @@ def archive(
         return _planned(ledger, keep)
     txn = ledger.clock.token()
     ledger.may_ask = True
-    chosen = decide_archive(ledger, txn, lambda now: choose(now, keep))
+    swept = sweep_dead(ledger)
+    chosen = decide_archive(ledger, txn, lambda now: choose(now, keep, swept))
     moved = finish_archive(ledger, txn)
     tend_history(ledger, txn)
     forget_maps(ledger, ledger.newest().state)
@@ -89,7 +91,8 @@ def plan_archive(
     if dry_run:
         planned = _planned(ledger, keep)
     else:
-        chosen = decide_archive(ledger, ledger.clock.token(), lambda now: choose(now, keep))
+        swept = sweep_dead(ledger)
+        chosen = decide_archive(ledger, ledger.clock.token(), lambda now: choose(now, keep, swept))
         writing.remember(ledger)
         planned = Archival(len(chosen.instants), chosen.until, chosen.held_back_by)
     return planned if planned.instants else None
@@ -116,9 +119,23 @@ def keep_of(properties: Mapping[str, str], writes_min: int | None = None, writes
     return Keep(least, max(most, least) if writes_max is None else writes_max)
 
 
-def choose(now: Round, keep: Keep) -> Chosen:
-    """Which instants may leave the timeline, as it is in this round."""
-    timeline, state, since = now.timeline(), now.state, forgotten_before(now)
+def sweep_dead(ledger: Ledger) -> str:
+    """Removes what writes have left that were rolled back long ago, and gives the time before which that was.
+
+    A writer that learns at its commit that it was rolled back has put its files down by then. Nobody reads them while the
+    timeline begins before it; archived past, they would pass for committed.
+    """
+    now = Round(ledger, ledger.newest().state, 0)
+    state, since = now.state, forgotten_before(now)
+    old = any(time <= since and start > state.archived for start, time in state.gone.items())
+    if old or len(state.gone) >= limits.GONE_STARTS_MAX:
+        sweep(ledger.storage, ledger.clock, ledger.config, ledger)
+    return since
+
+
+def choose(now: Round, keep: Keep, swept: str = "9") -> Chosen:
+    """Which instants may leave the timeline, as it is in this round; those rolled back before `swept` left no files."""
+    timeline, state, since = now.timeline(), now.state, min(swept, forgotten_before(now))
     if now.ledger.is_shared:  # what Apache Hudi rolled back, the ledger does not know
         victims = victims_since(now.ledger.storage, now.ledger.config, timeline, since)
         state = replace(state, gone={**dict(victims), **state.gone})

@@ -22,6 +22,7 @@ from lakebraid.format.times import is_instant_time
 from lakebraid.model.evolution import without_meta
 from lakebraid.model.findings import Finding
 from lakebraid.model.readable import unreadable_columns
+from lakebraid.model.schema_text import states_skeletons
 from lakebraid.model.slicing import GroupId
 from lakebraid.services.audit_evidence import Evidence, Object
 from lakebraid.services.audit_reach import Reach
@@ -48,14 +49,11 @@ def check_log(evidence: Evidence, reach: Reach, found: Object, merged: Merged) -
             merged.setdefault((found.group, found.parsed.request_time), set()).update(block.compacted_times)
     named = reach.named.get(name)
     if is_whole and named is not None and named.rows is not None and not content.damaged:
-        rows = _rows(content.blocks)
+        rows = _rows(evidence, found, content.blocks)
         # Hudi counts rows that are deletes as rows, or as deletes.
-        if (
-            rows is not None
-            and rows != named.rows
-            and rows + _deletes(content.blocks) != named.rows + (named.deletes or 0)
-        ):
-            yield Finding("file-rows", name, f"It has {rows:,} rows; {named.instant} wrote {named.rows:,}.")
+        all_told = named.rows + (named.deletes or 0)
+        if rows and not any(n == named.rows or n + _deletes(content.blocks) == all_told for n in rows):
+            yield Finding("file-rows", name, f"It has {rows[0]:,} rows; {named.instant} wrote {named.rows:,}.")
 
 
 def _block(evidence: Evidence, found: Object, block: LogBlock) -> Iterator[Finding]:
@@ -77,9 +75,14 @@ def _block(evidence: Evidence, found: Object, block: LogBlock) -> Iterator[Findi
 def _is_own(evidence: Evidence, found: Object, written: str) -> bool:
     """Whether a block may be in the file. Deletes that a compaction carries on keep the time of their own write."""
     start = found.parsed.request_time
+    return written == start or _is_carried(evidence, found, written) or evidence.config.may_share_logs
+
+
+def _is_carried(evidence: Evidence, found: Object, written: str) -> bool:
+    """Whether a compaction has taken the block over as it was."""
+    start = found.parsed.request_time
     instant = evidence.timeline.write(start)
-    is_carried = instant is not None and instant.action == "commit" and written < start
-    return written == start or is_carried or evidence.config.may_share_logs
+    return instant is not None and instant.action == "commit" and written < start
 
 
 @lru_cache(maxsize=32)  # most blocks of a table say the same
@@ -87,21 +90,34 @@ def _schema(text: str) -> pa.Schema:
     return without_meta(parse_avro_schema(text, "the schema of a log block"))
 
 
-def _rows(blocks: tuple[LogBlock, ...]) -> int | None:
-    """The rows in data blocks, by their own counts; None if a block does not tell."""
-    rows = 0
+def _rows(evidence: Evidence, found: Object, blocks: tuple[LogBlock, ...]) -> tuple[int, ...]:
+    """The rows in data blocks, by their own counts; with the skeletons of partial updates, and without: a writer tells
+    their rows once, a log compaction all that it has copied. Nothing if a block does not tell.
+
+    What a compaction has carried on is not counted, for it tells what it has merged.
+    """
+    rows = skeletons = 0
     for block in blocks:
-        if block.type is BlockType.AVRO and len(block.content) >= 8:
-            rows += struct.unpack_from(">i", block.content, 4)[0]
-        elif block.type is BlockType.PARQUET:
-            try:
-                source = pa.BufferReader(pa.py_buffer(block.content))
-                rows += open_parquet_file(source, len(block.content), "a log block").metadata.num_rows
-            except LakebraidError:
-                return None
-        elif block.type is not BlockType.DELETE:
-            return None
-    return rows
+        if block.type is BlockType.DELETE or _is_carried(evidence, found, block.instant_time or ""):
+            continue
+        count = _count(block)
+        if count is None:
+            return ()
+        rows += count
+        skeletons += count if states_skeletons(block.schema_text) else 0
+    return (rows, rows - skeletons) if skeletons else (rows,)
+
+
+def _count(block: LogBlock) -> int | None:
+    if block.type is BlockType.AVRO and len(block.content) >= 8:
+        return int(struct.unpack_from(">i", block.content, 4)[0])
+    if block.type is not BlockType.PARQUET:
+        return None
+    try:
+        source = pa.BufferReader(pa.py_buffer(block.content))
+        return int(open_parquet_file(source, len(block.content), "a log block").metadata.num_rows)
+    except LakebraidError:
+        return None
 
 
 def _deletes(blocks: tuple[LogBlock, ...]) -> int:

@@ -37,7 +37,7 @@ def bytes_at_most(frame: DataFrame) -> int | None:
     if plan is None:
         return None
     expansion = 1
-    for node in _nodes(plan):
+    for node in nodes_of(plan):
         kind = node.getClass().getSimpleName()
         if kind in _SCANS:
             expansion = SPARK_SCAN_EXPANSION
@@ -74,8 +74,9 @@ def _optimized(frame: DataFrame) -> Any:
     return None if java is None else java.queryExecution().optimizedPlan()
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
+def nodes_of(plan: Any) -> Iterator[Any]:
+    """A plan of Spark's and all below it."""
     yield plan
     children = plan.children()
     for index in range(children.size()):
-        yield from _nodes(children.apply(index))
+        yield from nodes_of(children.apply(index))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 import pyarrow as pa
@@ -43,12 +43,15 @@ from lakebraid.tasks.placing import in_partition
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan, write_rows
 
+Keep = Callable[[pa.Table | None], None]
+
 
 def write_spark(
-    storage: Storage, plan: WritePlan, df: DataFrame, *, first_task: int, tag: str
+    storage: Storage, plan: WritePlan, df: DataFrame, *, first_task: int, tag: str, keep: Keep | None = None
 ) -> tuple[list[StagedFile], int]:
     """Writes the rows of a data frame into files that nobody sees yet: the files, and the next free task number.
 
+    `keep` is given the rows if all of them came to the driver, else None.
     Jobs run under `tag`, so that `cancel_spark` can end them. Errors in the rows or the store come as lakebraid's own,
     others, as those of a user's function, as Spark's. After any error the write must be given up: some tasks may have
     written their files.
@@ -57,7 +60,7 @@ def write_spark(
     frame = wanted_columns(df, plan)
     use_this_python(spark)
     with tagged(spark, tag):
-        return _write(storage, plan, frame, first_task)
+        return _write(storage, plan, frame, first_task, keep or (lambda _: None))
 
 
 def cancel_spark(spark: SparkSession, tag: str) -> None:
@@ -103,9 +106,12 @@ def wanted_columns(df: DataFrame, plan: WritePlan) -> DataFrame:
     return df if names == df.columns else df.select(*map(_quoted, names))
 
 
-def _write(storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int) -> tuple[list[StagedFile], int]:
+def _write(
+    storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int, keep: Keep
+) -> tuple[list[StagedFile], int]:
     rows = few_rows(frame)
     if rows is not None:
+        keep(rows)
         return write_rows(storage, plan, rows, first_task), first_task + 1
     partitions = partitions_guess(frame)
     is_shuffled = plan.into_base or _makes_too_many_files(frame, plan, partitions)
@@ -115,7 +121,13 @@ def _write(storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int)
     rules = TaskRules(first_task, handed, attempts_max(frame.sparkSession), is_shuffled)
     done = reports(frame.mapInArrow(writer(plan, rules), from_arrow_schema(REPORT)).toArrow())
     files = staged_files(storage, plan, done, first_task, is_doubtful=any(report.attempt for report in done))
+    handed_rows = [report.rows for report in done if report.rows is not None]
+    keep(None if any(report.files for report in done) else _joined(handed_rows, frame))
     return files, first_task + 1 + max((report.partition for report in done), default=0)
+
+
+def _joined(rows: Sequence[pa.Table], frame: DataFrame) -> pa.Table:
+    return pa.concat_tables(rows) if rows else arrow_schema_of(frame).empty_table()
 
 
 def staged_files(

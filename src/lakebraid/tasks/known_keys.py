@@ -37,10 +37,14 @@ class KnownKeys:
     """Reads the key columns and nothing else."""
     slices: Mapping[tuple[str, str], SliceTask]
     """By partition and file id; a file group that is not here has no rows."""
+    sure: frozenset[tuple[str, str]] = frozenset()
+    """Those of which only keys are asked for that have a row."""
 
     def are_new(self, storage: Storage, partition: str, file_id: str, rows: pa.Table) -> Bools:
         """Row by row: whether the key has no row in its file group. The rows have Hudi's five columns."""
         task = self.slices.get((partition, file_id))
+        if (partition, file_id) in self.sure:
+            return np.zeros(rows.num_rows, np.bool_)
         if task is None or rows.num_rows == 0:
             return np.ones(rows.num_rows, np.bool_)
         keys = row_keys(rows, self.plan.rules)

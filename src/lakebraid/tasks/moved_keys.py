@@ -34,7 +34,7 @@ def place_everywhere(
     moved, homes = _moved(changes, lookup)
     if len(moved):
         if changes.present is not None:
-            raise _cannot_move(changes, moved, lookup.targets[homes[0]])
+            _check_dead(storage, plan, changes, lookup, moved, homes)
         wins = _wins(storage, plan, changes, lookup, moved, homes)
         lookup.numbers[moved] = -1
         moved, homes = moved[wins], homes[wins]
@@ -86,8 +86,23 @@ def _wins(storage: Storage, plan: WritePlan, changes: RowChanges, lookup: Lookup
     return wins
 
 
-def _cannot_move(changes: RowChanges, moved: Ints, home: Target) -> InvalidArgument:
-    key = changes.rows.column("_hoodie_record_key").take(pa.array(moved[:1]))[0].as_py()
+def _check_dead(
+    storage: Storage, plan: WritePlan, changes: RowChanges, lookup: Lookup, moved: Ints, homes: Ints
+) -> None:
+    """InvalidArgument if a partial update would move a row. A key that was deleted where it lies has none."""
+    rules = changes.rules
+    read = whole_rows(plan, rules).of_columns(rules.key_columns)
+    for home in np.unique(homes):
+        target = lookup.targets[home]
+        wanted = row_keys(changes.rows.take(pa.array(moved[homes == home])), rules)
+        for there in () if target.slice is None else read_slice(storage, read, target.slice, keys=wanted):
+            found = pc.index_in(row_keys(there, rules), value_set=wanted).drop_null()
+            if len(found):
+                raise _cannot_move(changes, moved[homes == home][found[0].as_py()], target)
+
+
+def _cannot_move(changes: RowChanges, row: int, home: Target) -> InvalidArgument:
+    key = changes.rows.column("_hoodie_record_key")[int(row)].as_py()
     return InvalidArgument(
         f"A partial update cannot move the key {key!r:.200} out of partition {home.partition!r}: its other columns would be "
         "missing. Nothing was published. Write whole rows to move it.",

@@ -12,8 +12,9 @@ import pyarrow as pa
 from lakebraid.model.config import TableType
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.key_places import Find, Ground, Placed, by_number, place_by_keys, place_in_buckets
+from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.moved_keys import place_everywhere
-from lakebraid.tasks.rewrite import rewrite_group
+from lakebraid.tasks.rewrite import rewrite_group, whole_rows
 from lakebraid.tasks.row_changes import RowChanges, check_fillable
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import Places, WritePlan, write_rows
@@ -53,6 +54,7 @@ def _append(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Plac
     """Log files for the rows whose keys are there, piece by piece, since later ones win."""
     is_there = np.array([t.slice is not None for t in placed.targets] + [False])
     ids = {(t.partition, n): t.file_id for n, t in enumerate(placed.targets)}
+    known = _known_keys(plan, changes, placed)
     start = 0
     for at, piece in enumerate(changes.pieces):
         stop = start + piece.rows.num_rows
@@ -60,7 +62,19 @@ def _append(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Plac
         if len(own):
             numbers = placed.numbers[start:stop][own]
             homes = pa.array([placed.targets[n].partition for n in numbers], pa.string())
-            piece_plan = replace(plan, operation=piece.operation, file_ids=ids)
+            piece_plan = replace(plan, operation=piece.operation, file_ids=ids, known=known)
             rows = piece.rows.take(pa.array(own))
             yield from write_rows(storage, piece_plan, rows, task + at, places=Places(homes, numbers))
         start = stop
+
+
+def _known_keys(plan: WritePlan, changes: RowChanges, placed: Placed) -> KnownKeys | None:
+    """For a partial update: where to see whether a key that a base file has was deleted in a log file since. Then its row
+    is opened anew, or what was deleted would come back.
+    """
+    if plan.columns is None:
+        return None
+    slices = {(t.partition, t.file_id): t.slice for t in placed.targets if t.slice is not None}
+    sure = frozenset(group for group, held in slices.items() if not held.log_names)
+    read = whole_rows(plan, changes.rules).of_columns(changes.rules.key_columns)
+    return KnownKeys(read, slices, sure)
