@@ -158,7 +158,6 @@ def test_hudis_own_words_are_taken_for_a_choice():
         ({}, "hoodie.table.timeline.timezone=LOCAL", "always"),
         ({}, "hoodie.cleaner.policy.failed.writes=EAGER", "always"),
         ({}, "hoodie.populate.meta.fields=false", "always"),
-        ({}, "hoodie.table.cdc.enabled=true", "always"),
         ({}, "hoodie.datasource.write.drop.partition.columns=true", "always"),
         ({}, "hoodie.table.metadata.partitions=files", "always"),
     ],

@@ -54,7 +54,10 @@ def test_a_table_that_leaves_the_mode_to_its_writers_may_be_written():
         ({"hoodie__table__partial__update__mode": "IGNORE_DEFAULTS"}, "IGNORE_DEFAULTS"),
         ({"hoodie__table__metadata__partitions": "files,column_stats"}, r"metadata table \(files, column_stats\)"),
         ({"hoodie__table__metadata__partitions.inflight": "files"}, "metadata table"),
-        ({"hoodie__table__cdc__enabled": "true"}, "change data"),
+        (
+            {"hoodie__table__cdc__enabled": "true", "hoodie__table__cdc__supplemental__logging__mode": "op_key"},
+            "capture in the mode OP_KEY",
+        ),
         ({"hoodie__populate__meta__fields": "false"}, "meta columns"),
         ({"hoodie__allow__operation__metadata__field": "true"}, "_hoodie_operation"),
         ({"hoodie__datasource__write__drop__partition__columns": "true"}, "partition columns"),

@@ -40,8 +40,7 @@ def test_no_name_stands_for_two_options() -> None:
 
 def test_every_option_that_is_done_has_an_effect() -> None:
     """Each value, given alone, changes what a write or a read is told; but for those that say that nothing is needed."""
-    given = {"hoodie.index.bucket.engine": "simple", "hoodie.table.cdc.enabled": "true"}
-    idle = {*given, "hoodie.table.cdc.supplemental.logging.mode"}
+    idle = {"hoodie.index.bucket.engine"}
     for option in (*WRITE_OPTIONS, *READ_OPTIONS):
         if option.use is not Use.DONE or option.name in idle:
             continue

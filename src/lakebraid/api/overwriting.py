@@ -12,7 +12,6 @@ import pyarrow as pa
 from lakebraid import limits
 from lakebraid.api.outcome import Operation
 from lakebraid.errors import InvalidArgument
-from lakebraid.format.names import BaseFileName
 from lakebraid.model.config import TableConfig
 from lakebraid.model.conflicts import Begun
 from lakebraid.model.keys import render_values
@@ -20,8 +19,8 @@ from lakebraid.model.partitions import check_partition_path, partition_path
 from lakebraid.model.replacing import Replaced
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import load_view
-from lakebraid.tasks.base_file import format_base_file
-from lakebraid.tasks.placing import place_file, place_partition
+from lakebraid.tasks.placing import place_partition
+from lakebraid.tasks.seed import place_seed
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.write_task import WritePlan
 from lakebraid.txn.ledger import Ledger
@@ -79,7 +78,7 @@ class Overwriting:
             for bucket in range(plan.buckets):
                 file_id = plan.file_id(partition, bucket)
                 if (partition, file_id) not in based:
-                    yield _seed(storage, plan, partition, file_id)
+                    yield place_seed(storage, plan, partition, file_id)
 
     def _scope(self, ledger: Ledger, storage: Storage, files: Iterable[StagedFile]) -> set[str]:
         """The partitions that are about to be replaced. One that comes meanwhile is a conflict."""
@@ -89,13 +88,6 @@ class Overwriting:
         if not ledger.config.partition_fields:
             return {""}
         return written | {g.partition for g in load_view(storage, ledger.config, ledger.clock).groups}
-
-
-def _seed(storage: Storage, plan: WritePlan, partition: str, file_id: str) -> StagedFile:
-    name = BaseFileName(file_id, "0-0-0", plan.start, ".parquet").format()
-    content = format_base_file([], plan.schema, name)
-    place_file(storage, plan.start, partition, name, content.data)
-    return StagedFile(partition, file_id, name, len(content.data), 0, 0, is_base=True)
 
 
 def partition_names(

@@ -6,11 +6,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
 from lakebraid.api.beginning import NO_ROWS, Beginning, begin, checked
+from lakebraid.api.capturing import bases_beside
 from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, Overwriting, check_overwrite
 from lakebraid.api.own_schema import SCHEMA_CONFLICT, OwnSchema, SchemaConflicts, check_answer
@@ -37,6 +39,7 @@ from lakebraid.txn.markers import forget
 from lakebraid.txn.rollback import roll_back
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
+from lakebraid.txn.slices_before import with_slices_before
 from lakebraid.txn.stats import write_stats
 from lakebraid.txn.stories import given_up, refused
 
@@ -244,9 +247,9 @@ class Transaction:
         with self._timed("commit"):
             self._stage()
             overwriting, columns = self._begun.overwriting, self._begun.schema.columns
-            if overwriting is not None and columns is not None:
-                plan = self._staging.plan_of(columns)
-                self._files += overwriting.seeds(self._ledger, self._writing.storage, plan, self._files)
+            if columns is not None:
+                plan_of = partial(self._staging.plan_of, columns)
+                self._files += [*bases_beside(self._ledger, overwriting, plan_of, self._files)]
             self._end = "interrupted"
             self._heartbeat.stop()
             try:
@@ -360,7 +363,7 @@ class Transaction:
             begun.rivalry.check(now, self._files)
             extra = {**begun.schema.stated(now, self._writing), WRITER: begun.writer}
             self._staging.check_new_keys(now, self.instant)
-            stats = write_stats(self._files, self.instant)
+            stats = with_slices_before(now, write_stats(self._files, self.instant))
             return CommitMetadata(write_stats=stats, extra=extra, operation=begun.operation.upper(), replaced=replaced)
 
         return publish_or_withdraw(self._ledger, begun.token, self.instant, begun.writer, metadata)

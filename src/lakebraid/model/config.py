@@ -58,6 +58,9 @@ _MERGE_STRATEGIES = {
 
 LOOKED_UP = ("simple", "global_simple", "bloom", "global_bloom")
 """Indexes under which a key may lie in any file group, so that writers look it up."""
+CDC = "hoodie.table.cdc.enabled"
+CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
+CDC_MODES = ("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class TableConfig:
     buckets: int | None
     bucket_fields: tuple[str, ...]
     cdc_enabled: bool
+    """Whether commits carry what Hudi's CDC query needs."""
     may_share_logs: bool
     """Whether one log file may hold blocks of several instants, as before version 8."""
     concurrency: str = "single"
@@ -102,6 +106,8 @@ class TableConfig:
     """How often writers must beat, and how many beats they may miss, where the table says so."""
     clock_skew_ms: int = _CLOCK_SKEW_MS
     """By how much the clocks of writers may differ, as Hudi's writers assume."""
+    cdc_mode: str = CDC_MODES[-1]
+    """What is captured of each changed row beside a base file: one of `CDC_MODES`, or another word as it is stated."""
 
     @property
     def zone(self) -> tzinfo:
@@ -172,7 +178,7 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         metadata_partitions=_names(properties, "hoodie.table.metadata.partitions"),
         buckets=_bucket_count(properties, where),
         bucket_fields=_names(properties, "hoodie.bucket.index.hash.field") or keys,
-        cdc_enabled=_flag(properties, "hoodie.table.cdc.enabled"),
+        cdc_enabled=_flag(properties, CDC),
         may_share_logs=layout == 1 or properties.get("hoodie.table.initial.version", "9") < "8",
         concurrency=_concurrency(properties),
         index=(properties.get("hoodie.index.type") or "").strip().lower(),
@@ -180,6 +186,7 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         heartbeat_interval_ms=_number(properties, "hoodie.client.heartbeat.interval_in_ms"),
         heartbeat_misses=_number(properties, "hoodie.client.heartbeat.tolerable.misses"),
         clock_skew_ms=_skew_ms(properties),
+        cdc_mode=(properties.get(CDC_MODE) or CDC_MODES[-1]).strip().upper(),
     )
 
 

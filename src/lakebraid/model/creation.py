@@ -20,6 +20,9 @@ from lakebraid.format.avro_types import parse_avro_schema
 from lakebraid.format.properties import CHECKSUM, TABLE_NAME, checksum, format_properties
 from lakebraid.limits import BUCKETS_MAX, TABLE_NAME_CHARACTERS_MAX
 from lakebraid.model.config import (
+    CDC,
+    CDC_MODE,
+    CDC_MODES,
     CLOCK_SKEW,
     CONCURRENCY_MODES,
     LOOKED_UP,
@@ -119,6 +122,7 @@ def plan_table(
         *_column_lines(keys, ordering, parts),
         *_layout_lines(hive_style_partitioning),
         *_index_lines(way, buckets),
+        *_cdc_lines(given),
         *_concurrency_lines(_choice("concurrency", concurrency, CONCURRENCY_MODES), url, shared=shared),
         Line("hoodie.table.create.schema", "" if columns is None else _schema_line(columns, title), "schema"),
     ]
@@ -169,7 +173,6 @@ def _format_lines() -> list[Line]:
         Line("hoodie.table.multiple.base.file.formats.enable", "false"),
         Line("hoodie.partition.metafile.use.base.format", "false"),
         Line("hoodie.populate.meta.fields", "true"),
-        Line("hoodie.table.cdc.enabled", "false"),
         Line("hoodie.table.metadata.partitions", ""),
     ]
 
@@ -214,6 +217,14 @@ def _index_lines(index: str, buckets: Any) -> list[Line]:
         Line("hoodie.index.type", index, "index"),
         Line("hoodie.index.bucket.engine", "SIMPLE" if index == "BUCKET" else "", "index"),
         Line("hoodie.bucket.index.num.buckets", str(buckets) if index == "BUCKET" else "", "buckets"),
+    ]
+
+
+def _cdc_lines(given: Mapping[str, str]) -> list[Line]:
+    is_on = given.get(CDC, "").lower() == "true"
+    return [
+        Line(CDC, "false", is_default=True),
+        Line(CDC_MODE, CDC_MODES[-1] if is_on else "", is_default=True),
     ]
 
 

@@ -9,7 +9,15 @@ from typing import Final
 from lakebraid.errors import UnsupportedTable
 from lakebraid.format.times import parse_instant_time
 from lakebraid.limits import ZONE_DIFFERENCE_MS_MAX
-from lakebraid.model.config import CONCURRENCY_MODES, LOOKED_UP, PartialMode, TableConfig, TableType, custom_payload
+from lakebraid.model.config import (
+    CDC_MODES,
+    CONCURRENCY_MODES,
+    LOOKED_UP,
+    PartialMode,
+    TableConfig,
+    TableType,
+    custom_payload,
+)
 
 VERSIONS_WRITTEN: Final = (9,)
 
@@ -110,8 +118,10 @@ def _metadata_problems(config: TableConfig, properties: Mapping[str, str]) -> It
             "which removes it, and put that line into hoodie.properties"
         )
         yield f"a metadata table ({listed})", hint
-    if config.cdc_enabled:
+    if config.cdc_enabled and config.table_type is TableType.COW:
         yield "change data capture (hoodie.table.cdc.enabled)", "Its change files would be missing; use Apache Hudi"
+    if config.cdc_enabled and config.cdc_mode not in CDC_MODES:
+        yield f"change data capture in the mode {config.cdc_mode}", f"Known are {', '.join(CDC_MODES)}"
     if not config.populate_meta:
         yield "rows without Hudi's meta columns (hoodie.populate.meta.fields=false)", "Write it with Apache Hudi"
     if _is_set(properties, "hoodie.allow.operation.metadata.field"):

@@ -108,10 +108,14 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     ),
     done(
         "hoodie.table.cdc.enabled",
-        "not needed: before and after images of every table can be read, nothing extra is logged",
+        "true: Hudi's CDC query can read the table that this write creates; ours reads every table",
         is_switch=True,
     ),
-    done("hoodie.table.cdc.supplemental.logging.mode", "not needed, see hoodie.table.cdc.enabled"),
+    done(
+        "hoodie.table.cdc.supplemental.logging.mode",
+        "kept in the table; data_before_after if nothing is said",
+        values=("op_key_only", "data_before", "data_before_after"),
+    ),
     done("hoodie.clean.policy", _KEPT, "hoodie.cleaner.policy"),
     done("hoodie.clean.commits.retained", _KEPT, "hoodie.cleaner.commits.retained"),
     done("hoodie.clean.hours.retained", _KEPT, "hoodie.cleaner.hours.retained"),

@@ -28,6 +28,8 @@ _KEPT: Final = (
     "hoodie.log.compaction.inline",
     "hoodie.payload.delete.field",
     "hoodie.payload.delete.marker",
+    "hoodie.table.cdc.enabled",
+    "hoodie.table.cdc.supplemental.logging.mode",
     "hoodie.write.concurrency.early.conflict.detection.enable",
 )
 """Options that a new table keeps in its properties."""

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Apache Hudi's CDC query on tables of ours that capture changes, beside our own changes (docs/differences.md)."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakebraid as lb
+from tests.interop.referee import HudiRefused, Referee
+
+pytestmark = pytest.mark.interop
+
+CDC = {"hoodie.table.cdc.enabled": "true"}
+COLUMNS = "id string, ts bigint, n int, p string"
+Image = tuple[Any, ...] | None
+Event = tuple[str, str, Image, Image]
+"""The start of the write, the kind of change, the row before, the row after."""
+
+
+def make(where: Path, **changes: Any) -> lb.Table:
+    given = {"ordering_fields": "ts", "buckets": 1, "properties": CDC, "partition_by": "p"} | changes
+    return lb.Table.create(where, COLUMNS, record_keys="id", **given)
+
+
+def row(key: str, ts: int, n: int | None, p: str = "x") -> dict[str, Any]:
+    return {"id": key, "ts": ts, "n": n, "p": p}
+
+
+def image(found: dict[str, Any] | None) -> Image:
+    return None if found is None else tuple(found.get(name) for name in ("id", "ts", "n", "p"))
+
+
+def hudis(referee: Referee, t: lb.Table, **times: str) -> list[Event]:
+    """What Hudi's CDC query tells of the writes that *began* in this time; from the beginning if none is given."""
+    options = {f"hoodie.datasource.read.{name}.instanttime": time for name, time in ({"begin": "000"} | times).items()}
+    found = referee.ask("read", path=t.path, mode="cdc", options=options)["rows"]
+    images = [[image(json.loads(told[side] or "null")) for side in ("before", "after")] for told in found]
+    return sorted(((told["ts_ms"], told["op"], *pair) for told, pair in zip(found, images, strict=True)), key=str)
+
+
+def ours(t: lb.Table) -> list[Event]:
+    """Our own changes of each commit, by the start of its write."""
+    names = [path.name for path in Path(t.path, ".hoodie/timeline").iterdir()]
+    done = sorted((m[2], m[1]) for name in names if (m := re.fullmatch(r"(\d{17})_(\d{17})\.\w*commit", name)))
+    events: list[Event] = []
+    for (after, _), (until, start) in zip([(None, ""), *done], done, strict=False):
+        found = t.changes(after, until, images=True).to_arrow().to_pylist()
+        kinds: dict[str, dict[str, dict[str, Any]]] = {}
+        for told in found:
+            kinds.setdefault(told["_change_type"], {})[told["p"] + told["id"]] = told
+        events += [(start, "i", None, image(new)) for new in kinds.get("insert", {}).values()]
+        events += [(start, "d", image(old), None) for old in kinds.get("delete", {}).values()]
+        before = kinds.get("update_preimage", {})
+        events += [
+            (start, "u", image(before[key]), image(new)) for key, new in kinds.get("update_postimage", {}).items()
+        ]
+    return sorted(events, key=str)
+
+
+def test_hudis_cdc_query_tells_every_change_of_our_merge_on_read_tables_as_we_do(
+    referee: Referee, tmp_path: Path
+) -> None:
+    t = make(tmp_path / "t", shared=True)
+    t.upsert([row("a", 1, 1), row("b", 1, 1), row("c", 1, 1, "y")])
+    t.upsert([row("a", 2, 2), row("b", 0, 0), row("d", 1, 1)])  # b loses
+    early, late = t.begin(), t.begin()
+    early.write([row("a", 5, 5), row("new", 5, 5), row("z", 2, 2, "z")])
+    late.write([row("a", 4, 4), row("new", 4, 4), row("z", 1, 1, "z")])
+    late.commit()
+    early.commit()
+    t.delete([{"id": "b", "p": "x"}])
+    plan = t.plan_compaction()
+    assert plan is not None
+    t.upsert([row("a", 6, 6), row("b", 2, 2)])
+    assert hudis(referee, t) == ours(t), "while a compaction is pending"
+    t.run(plan)
+    t.upsert([row("a", 7, 7)])
+    t.upsert([{"id": "a", "p": "x", "ts": 8, "n": None}, row("m", 1, 1)])
+    t.upsert([{"id": "d", "p": "x", "ts": 9}], columns=["id", "p", "ts"])
+    written = {"schema": COLUMNS, "json": [row("a", 10, 10), row("h", 1, 1)]}
+    referee.ask("write", path=t.path, rows=written, options={"hoodie.table.name": "t"})
+    t.upsert([row("a", 11, 11), row("h", 2, 2)])
+    t.log_compact()
+    t.insert_overwrite([row("c2", 1, 1, "y")])
+    t.delete_partitions(["z"])
+    t.upsert([row("z", 1, 1, "z"), row("a", 12, 12)])
+    told = hudis(referee, t)
+    assert told == ours(t)
+    assert {kind for _, kind, _, _ in told} == {"i", "u", "d"} and len(told) > 20
+    assert (early.instant, "u", ("a", 4, 4, "x"), ("a", 5, 5, "x")) in told
+
+
+def test_of_a_key_in_several_files_of_one_commit_hudi_tells_each_step(referee: Referee, tmp_path: Path) -> None:
+    """The steps together are the change; a reader of ours sees that alone."""
+    t = make(tmp_path / "t")
+    t.upsert([row("a", 1, 1), row("b", 1, 1)])
+    early, late = t.begin(), t.begin()
+    early.write([row("a", 20, 20)])
+    early.write([row("a", 21, 21)])
+    early.write_deletes([{"id": "b", "p": "x"}])
+    late.write([row("a", 15, 15), row("b", 2, 2)])
+    late.commit()
+    early.commit()
+    steps = [
+        (kind, before and before[1], after and after[1])
+        for start, kind, before, after in hudis(referee, t)
+        if start == early.instant
+    ]
+    assert steps == [("d", 2, None), ("u", 15, 20), ("u", 20, 21)]
+
+
+def test_what_hudis_cdc_query_tells_otherwise_than_we_do_on_merge_on_read_tables(
+    referee: Referee, tmp_path: Path
+) -> None:
+    t = make(tmp_path / "t")
+    t.upsert([row("a", 10, 1)])
+    stale = t.delete([{"id": "a", "ts": 5, "p": "x"}]).instant
+    assert (stale, "d", ("a", 10, 1, "x"), None) in hudis(referee, t), "it takes no notice of a delete's ordering value"
+    assert stale not in {start for start, *_ in ours(t)} and len(t.to_arrow()) == 1
+
+    t = make(tmp_path / "c", ordering_fields=None)
+    t.upsert([row("a", 1, 1)])
+    early, late = t.begin(), t.begin()
+    early.write([row("a", 1, 3)])
+    late.write([row("a", 1, 2)])
+    seen = late.commit().completion_time
+    early.commit()
+    assert (early.instant, "u", ("a", 1, 2, "x"), ("a", 1, 3, "x")) in hudis(referee, t), "whoever comes last has won"
+    assert early.instant not in {start for start, *_ in ours(t)}
+    assert [r["n"] for r in t.to_arrow().to_pylist()] == [2]
+    assert hudis(referee, t, begin=seen) == [], (
+        "it goes by the starts of writes: who follows by completions misses some"
+    )
+
+
+def test_hudis_cdc_query_reads_a_group_that_was_there_before_the_capture_once_it_is_compacted(
+    referee: Referee, tmp_path: Path
+) -> None:
+    t = make(tmp_path / "t", properties={})
+    t.upsert([row("a", 1, 1)])
+    file = tmp_path / "t/.hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("cdc.enabled=false", "cdc.enabled=true"))
+    t = lb.Table.open(t.path)
+    t.upsert([row("a", 2, 2)])
+    with pytest.raises(HudiRefused, match="No value present in Option"):
+        hudis(referee, t)
+    t.compact()
+    last = t.upsert([row("a", 3, 3)])
+    assert hudis(referee, t, begin=t.timeline()[-2].request_time) == [
+        (last.instant, "u", ("a", 2, 2, "x"), ("a", 3, 3, "x"))
+    ]
