@@ -154,3 +154,27 @@ def test_hudis_cdc_query_reads_a_group_that_was_there_before_the_capture_once_it
     assert hudis(referee, t, begin=t.timeline()[-2].request_time) == [
         (last.instant, "u", ("a", 2, 2, "x"), ("a", 3, 3, "x"))
     ]
+
+
+@pytest.mark.parametrize("mode", ["data_before_after", "data_before", "op_key_only"])
+def test_hudis_cdc_query_tells_every_change_of_our_copy_on_write_tables_as_we_do(
+    mode: str, referee: Referee, tmp_path: Path
+) -> None:
+    capture = CDC | {"hoodie.table.cdc.supplemental.logging.mode": mode}
+    t = make(tmp_path / "t", table_type="cow", index="simple", properties=capture, shared=True)
+    t.upsert([row("a", 1, 1), row("b", 1, 1), row("c", 1, 1, "y"), row("c2", 1, 1, "y")])
+    t.upsert([row("a", 2, 2), row("b", 0, 0), row("d", 1, 1)])  # b loses, d joins the file of a and b
+    t.upsert([row("a", 1, 1)])  # changes nothing
+    t.delete([{"id": "b", "p": "x"}, {"id": "nobody", "p": "x"}])
+    t.delete([{"id": "c", "p": "y"}, {"id": "c2", "p": "y"}])  # all rows of a file
+    t.upsert([{"id": "a", "p": "x", "ts": 4}, row("e", 1, 1)], columns=["id", "p", "ts"])
+    if mode == "data_before_after":
+        written = {"schema": COLUMNS, "json": [row("a", 5, 5), row("h", 1, 1)]}
+        referee.ask("write", path=t.path, rows=written, options={"hoodie.table.name": "t"})
+    t.upsert([row("a", 6, 6), row("h", 2, 2), row("c", 2, 2, "y")])
+    t.insert_overwrite([row("o", 1, 1, "y")])
+    t.upsert([row("o", 2, 2, "y")])
+    told = hudis(referee, t)
+    assert told == ours(t)
+    assert {kind for _, kind, _, _ in told} == {"i", "u", "d"} and len(told) > 12
+    assert len(t.audit()) == 0

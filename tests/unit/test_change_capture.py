@@ -11,7 +11,9 @@ import pytest
 import lakebraid as lb
 from lakebraid.api import transaction
 from lakebraid.api.capturing import bases_beside
+from lakebraid.format.avro_rows import parse_avro_block
 from lakebraid.format.commit import CommitMetadata, WriteStat, parse_commit
+from lakebraid.format.log_blocks import BlockType, read_blocks
 from lakebraid.tasks.staged_file import StagedFile
 
 pytestmark = pytest.mark.unit
@@ -163,3 +165,73 @@ def test_our_changes_of_a_table_with_capture_are_those_of_any_table(tmp_path: Pa
         found = t.changes(after, images=True).to_arrow().drop_columns(["_commit_completion_time"]).to_pylist()
         fed.append(sorted(found, key=str))
     assert fed[0] == fed[1] and len(fed[0]) == 4
+
+
+def cdc_files(t: lb.Table) -> dict[str, list[dict[str, Any]]]:
+    """The files of change data by the start of their writes, as rows."""
+    found = {}
+    for path in sorted(Path(t.path).glob("**/.*.cdc")):
+        blocks = read_blocks(path.read_bytes(), path.name).blocks
+        assert {block.type for block in blocks} == {BlockType.CDC}
+        rows = [parse_avro_block(block.content, block.schema_text or "", path.name) for block in blocks]
+        found[blocks[0].instant_time or ""] = [row for table in rows for row in table.to_pylist()]
+    return found
+
+
+def make_cow(where: Path, mode: str = "DATA_BEFORE_AFTER", **changes: Any) -> lb.Table:
+    capture = CDC | {"hoodie.table.cdc.supplemental.logging.mode": mode}
+    return make(where, **{"table_type": "cow", "properties": capture, "partition_by": "p"} | changes)
+
+
+@pytest.mark.parametrize("mode", ["OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"])
+def test_a_rewritten_base_file_has_its_changes_beside_it_as_the_mode_says(tmp_path: Path, mode: str) -> None:
+    t = make_cow(tmp_path, mode)
+    t.upsert([row("a", 1), row("b", 5), row("c", 1)])
+    assert not cdc_files(t), "new files tell themselves"
+    done = t.upsert([row("a", 2), row("b", 4), row("d", 1)])  # b loses
+    ((start, told),) = cdc_files(t).items()
+    assert start == done.instant
+    full = [
+        {"op": "u", "record_key": "a", "ts_ms": start, "before": row("a", 1), "after": row("a", 2)},
+        {"op": "i", "record_key": "d", "ts_ms": start, "before": None, "after": row("d", 1)},
+    ]
+    names = {"OP_KEY_ONLY": ("op", "record_key"), "DATA_BEFORE": ("op", "record_key", "before")}
+    assert told == [{n: e[n] for n in names.get(mode, ("op", "ts_ms", "before", "after"))} for e in full]
+    (stat,) = stats(t, start)
+    ((path, size),) = (stat.cdc_stats or {}).items()
+    assert Path(t.path, path).stat().st_size == size
+
+
+def test_a_file_whose_rows_all_win_against_what_is_given_is_not_written_anew(tmp_path: Path) -> None:
+    t = make_cow(tmp_path)
+    t.upsert([row("a", 5)])
+    assert stats(t, t.upsert([row("a", 4)]).instant) == [] and not cdc_files(t)
+
+
+def test_deletes_and_rows_of_partial_updates_are_told_whole(tmp_path: Path) -> None:
+    t = make_cow(tmp_path, index="simple", partition_by=None)
+    t.upsert([row("a", 1), row("b", 1)])
+    gone = t.delete([{"id": "a"}, {"id": "nobody"}]).instant
+    part = t.upsert([{"id": "b", "ts": 2}], columns=["id", "ts"]).instant
+    told = {start: [(e["op"], e["before"], e["after"]) for e in events] for start, events in cdc_files(t).items()}
+    assert told == {gone: [("d", row("a", 1), None)], part: [("u", row("b", 1), row("b", 2))]}
+    last = t.delete([{"id": "b"}]).instant
+    assert [(e["op"], e["after"]) for e in cdc_files(t)[last]] == [("d", None)]
+
+
+def test_files_of_changes_go_with_their_commits(tmp_path: Path) -> None:
+    t = make_cow(tmp_path)
+    done = [t.upsert([row("a", ts)]) for ts in range(1, 7)]
+    open_one = t.begin()
+    open_one.write([row("a", 9)])
+    open_one._stage()
+    assert len(cdc_files(t)) == 6
+    open_one.abort()
+    assert [*cdc_files(t)] == [one.instant for one in done[1:]]
+    t.restore(done[4].completion_time)
+    assert [*cdc_files(t)] == [one.instant for one in done[1:5]]
+    t.clean(commits=2)
+    assert [*cdc_files(t)] == [one.instant for one in done[3:5]] and len(t.audit()) == 0
+    (path,) = Path(t.path).glob(f"*/.*_{done[4].instant}.*.cdc")
+    path.rename(path.with_name(path.name.replace("1000-0-0", "1001-0-0")))
+    assert sorted(finding.kind for finding in t.audit()) == ["file-missing", "late-twin"]

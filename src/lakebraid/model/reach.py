@@ -54,6 +54,16 @@ def named_files(instant: Instant, metadata: CommitMetadata, *, layout: int) -> I
             )  # fmt: skip
 
 
+def change_files(instant: Instant, metadata: CommitMetadata) -> Iterator[Named]:
+    """The files of change data that a commit names beside its base files; no snapshot reads them."""
+    for partition, stats in metadata.write_stats.items():
+        for stat in stats:
+            for path, size in (stat.cdc_stats or {}).items():
+                start, done = instant.request_time, instant.completion_time or instant.request_time
+                group = GroupId(partition, stat.file_id or "")
+                yield Named(path, group, start, done, False, size, None, None, metadata.operation, start)
+
+
 def misnamed(instant: Instant, metadata: CommitMetadata, *, layout: int) -> Iterator[tuple[str, str]]:
     """Paths in a commit that are none of its own, each with what is wrong with it."""
     for partition, stats in metadata.write_stats.items():

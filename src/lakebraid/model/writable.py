@@ -118,8 +118,6 @@ def _metadata_problems(config: TableConfig, properties: Mapping[str, str]) -> It
             "which removes it, and put that line into hoodie.properties"
         )
         yield f"a metadata table ({listed})", hint
-    if config.cdc_enabled and config.table_type is TableType.COW:
-        yield "change data capture (hoodie.table.cdc.enabled)", "Its change files would be missing; use Apache Hudi"
     if config.cdc_enabled and config.cdc_mode not in CDC_MODES:
         yield f"change data capture in the mode {config.cdc_mode}", f"Known are {', '.join(CDC_MODES)}"
     if not config.populate_meta:

@@ -14,7 +14,7 @@ from lakebraid.format.plans import parse_compaction_plan
 from lakebraid.format.services import parse_clean_plan, parse_savepoint_metadata
 from lakebraid.model.findings import Finding
 from lakebraid.model.instant import Instant
-from lakebraid.model.reach import Floors, Named, misnamed, missed_logs, named_files
+from lakebraid.model.reach import Floors, Named, change_files, misnamed, missed_logs, named_files
 from lakebraid.model.slicing import FileSlice, GroupId
 from lakebraid.services.audit_evidence import Evidence, Object
 from lakebraid.table.view import load_view
@@ -34,6 +34,8 @@ class Reach:
     """Of each completed write with metadata, how many files it names."""
     superseded: list[Named] = field(default_factory=list)
     """Files that are named by the active timeline, not needed now, and not there."""
+    changes: dict[str, Named] = field(default_factory=dict)
+    """Files of change data that commits name, by path."""
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -48,6 +50,7 @@ def load_reach(evidence: Evidence) -> Reach:
             Finding("file-misnamed", path, f"The commit {instant.request_time} names it, and {problem}.")
             for path, problem in misnamed(instant, metadata, layout=layout)
         ]
+        reach.changes |= {file.path: file for file in change_files(instant, metadata)}
         for file in named_files(instant, metadata, layout=layout):
             if file.path in evidence.objects or reach.floors.is_needed(file):
                 reach.named[file.path] = file
@@ -71,6 +74,7 @@ def check_reach(evidence: Evidence, reach: Reach) -> Iterator[Finding]:
     yield from reach.findings
     cleaned = _cleaned(evidence)
     yield from _missing(evidence, reach, cleaned)
+    yield from _changes(evidence, reach, cleaned)
     yield from _unmarked(evidence, reach)
     if evidence.view is not None:
         yield from _compared(evidence, reach, evidence.view.slices(), "a snapshot", bases_only=False)
@@ -112,6 +116,18 @@ def _missing(evidence: Evidence, reach: Reach, cleaned: dict[str, str]) -> Itera
             yield Finding("old-file-missing", file.path, f"The commit {file.instant} names it.")
 
 
+def _changes(evidence: Evidence, reach: Reach, cleaned: dict[str, str]) -> Iterator[Finding]:
+    """Files of change data: those of the newest base files must be there; of older ones it is enough if they are whole."""
+    for path, file in reach.changes.items():
+        found = evidence.objects.get(path)
+        if found is None and path not in cleaned and reach.floors.is_needed(file):
+            yield Finding("file-missing", path, f"The commit {file.instant} names it.")
+        elif found is not None and found.info.size != file.size:
+            yield Finding(
+                "file-size", path, f"It has {found.info.size:,} bytes; {file.instant} wrote {file.size or 0:,}."
+            )
+
+
 def _unmarked(evidence: Evidence, reach: Reach) -> Iterator[Finding]:
     folders: dict[str, int] = defaultdict(int)
     for path, file in reach.named.items():
@@ -150,7 +166,7 @@ def _orphans(evidence: Evidence, reach: Reach) -> Iterator[Finding]:
     oldest = min(evidence.archived, default="9")
     for path, found in evidence.objects.items():
         start = found.parsed.request_time
-        if path in reach.named or _is_change_data(evidence, path):
+        if path in reach.named or path in reach.changes:
             continue
         if start not in evidence.starts and start not in reach.stated:
             if not evidence.timeline.is_archived_start(start):

@@ -225,7 +225,7 @@ def _check_complete(storage: Storage, plan: WritePlan, files: Iterable[StagedFil
 
     Readers find log files by listing, so it would be seen. It can only be there if the input gave other rows.
     """
-    known = {(file.partition, file.name) for file in files}
+    known = {(file.partition, name) for file in files for name in file.names}
     folder = f".hoodie/.temp/{plan.start}/"
     for info in storage.list(folder):
         marker = parse_marker(info.name.removeprefix(folder))

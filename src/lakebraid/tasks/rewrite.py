@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.format.names import BaseFileName
+from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.evolution import with_meta
 from lakebraid.model.key_order import sort_keys
 from lakebraid.model.merge_rules import MergeRules, merge_rules
@@ -18,6 +18,7 @@ from lakebraid.model.ordering import Bools, winners
 from lakebraid.storage.names import check_names
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
+from lakebraid.tasks.captured import Captured, format_captured
 from lakebraid.tasks.merge import merge
 from lakebraid.tasks.placing import place_file, place_partition
 from lakebraid.tasks.read import read_slice
@@ -48,15 +49,19 @@ def rewrite_group(
     base = target.slice
     read = whole_rows(plan, rules)
     tally = _Tally(versions, rules)
+    captured = Captured(versions.keys, rules) if plan.config.cdc_enabled and base is not None else None
     kept = iter(()) if base is None else tally.watched(read_slice(storage, read, base))
-    merged = merge(kept, versions, rules, late=False)
+    merged = merge(kept if captured is None else captured.before(kept), versions, rules, late=False)
     rows = tally.counted(merged if base is not None else _in_key_order(merged))
+    rows = rows if captured is None else captured.after(rows)
     name = BaseFileName(target.file_id, f"{task}-0-0", plan.start, ".parquet").format()
     content = format_base_file(rows, plan.schema, name, has_filter=plan.config.has_filters)
-    if not tally.inserts and not tally.matched:
+    events = None if captured is None else captured.events(read.schema, plan.start)
+    if (not tally.inserts and not tally.matched) or (events is not None and not events.num_rows):
         return None
     check_names(filter(None, (target.partition,)))
     place_partition(storage, plan.start, target.partition)
+    changes = ("", 0) if events is None else _place_events(storage, plan, target, events, task)
     place_file(storage, plan.start, target.partition, name, content.data)
     return StagedFile(
         partition=target.partition,
@@ -71,7 +76,17 @@ def rewrite_group(
         previous="" if base is None else base.base_request_time,
         inserts=tally.inserts,
         updates=tally.matched - tally.deletes,
+        changes=changes[0],
+        changes_size=changes[1],
     )
+
+
+def _place_events(storage: Storage, plan: WritePlan, target: Target, events: pa.Table, task: int) -> tuple[str, int]:
+    """The log file of the changes, placed before the base file that they lead to: its name and its size."""
+    name = LogFileName(target.file_id, plan.start, 1, f"{task}-0-0", ".cdc").format()
+    data = format_captured(events, plan.schema, plan.config.name, plan.config.cdc_mode, plan.start)
+    place_file(storage, plan.start, target.partition, name, data)
+    return name, len(data)
 
 
 def whole_rows(plan: WritePlan, rules: MergeRules) -> ReadPlan:

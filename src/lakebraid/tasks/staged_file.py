@@ -33,11 +33,19 @@ class StagedFile:
     """Rows of a base file whose keys are new; -1 if all are."""
     updates: int = 0
     """Rows of a base file that this write has changed."""
+    changes: str = ""
+    """The log file beside a base file that tells its changes to Hudi's CDC query; empty if there is none."""
+    changes_size: int = 0
 
     @property
     def rows_written(self) -> int:
         """Rows that are of this write: a base file may hold those of others as well."""
         return self.rows if self.inserts < 0 else self.inserts + self.updates
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All files that were written, without their folder."""
+        return (self.name, self.changes) if self.changes else (self.name,)
 
     @property
     def path(self) -> str:
@@ -60,6 +68,8 @@ STAGED_SCHEMA: Final = pa.schema(
         ("previous", pa.string()),
         ("inserts", pa.int64()),
         ("updates", pa.int64()),
+        ("changes", pa.string()),
+        ("changes_size", pa.int64()),
     ]
 )
 """Staged files as rows: this is how Spark tasks hand them back."""

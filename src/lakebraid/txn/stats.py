@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.commit import WriteStat
+from lakebraid.tasks.placing import in_partition
 from lakebraid.tasks.staged_file import StagedFile
 
 
@@ -47,6 +48,7 @@ def _base_stat(file: StagedFile) -> WriteStat:
         total_write_errors=0,
         partition_path=file.partition,
         file_size_in_bytes=file.size,
+        cdc_stats={in_partition(file.partition, file.changes): file.changes_size} if file.changes else None,
     )
 
 
