@@ -149,7 +149,9 @@ def not_owned(storage: Storage, table: Table) -> list[str]:
         owned |= {f".hoodie/timeline/{instant.file_name(s)}" for s in states}
         if instant.is_write:
             completed = f".hoodie/timeline/{instant.file_name(State.COMPLETED)}"
-            owned |= {*parse_commit(storage.read(completed, 10**7), completed).file_paths}
+            metadata = parse_commit(storage.read(completed, 10**7), completed)
+            stats = [stat for found in metadata.write_stats.values() for stat in found]
+            owned |= {*metadata.file_paths, *(path for stat in stats for path in stat.cdc_stats or ())}
     kept = ".hoodie/.lakebraid/ledger/"
     names = [i.name for i in storage.list() if not i.name.endswith(".hoodie_partition_metadata")]
     missing = sorted(owned - {*names})
