@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LOCK = ".hoodie/lock"
 _FILE = re.compile(r"(\d{17})(?:_(\d{17}))?\.([a-z]+)(?:\.(requested|inflight))?")
 _COMPLETED = {"compaction": "commit"}
+_NO_WRITES = frozenset({"clean", "rollback", "savepoint", "restore"})
+"""They may stay behind writes that were archived, and then do not say where the timeline begins."""
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Active:
 
     completed: dict[str, str] = field(default_factory=dict)
     first: str = ""
-    """The first start on the timeline: what is older was archived, so it is committed."""
+    """The first start of a write on the timeline: what is older was archived, so it is committed."""
     pending: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
     """Action, start, and the states of which files are there."""
 
@@ -96,7 +98,7 @@ class Client:
         return now
 
     def load(self) -> Active:
-        active = Active()
+        active, starts = Active(), []
         for info in self.storage.list_folder(TIMELINE.rstrip("/"))[0]:
             found = _FILE.fullmatch(info.name.rpartition("/")[2])
             if found is None:
@@ -106,7 +108,8 @@ class Client:
                 active.completed[start] = completion
             else:
                 active.pending[action][start].add(state)
-        starts = [*active.completed, *(s for states in active.pending.values() for s in states)]
+            if action not in _NO_WRITES:
+                starts.append(start)
         active.first = min(starts, default="")
         for states in active.pending.values():
             for start in [s for s in states if s in active.completed]:

@@ -180,6 +180,7 @@ def test_no_invariant_fails_with_services_and_beside_hudi():
         pytest.param(6003374, id="a restore left the plan of a compaction whose attempt Hudi was rolling back"),
         pytest.param(6007457, id="a clean swept the first beat of a lease that was being entered"),
         pytest.param(5001389, id="eighteen actors asked for one lock"),
+        pytest.param(8300169, id="a job of Hudi took a clean for the beginning of the timeline"),
         pytest.param(7001869, id="a job of Hudi died while it wrote a plan, and the piece counted as a plan"),
     ],
 )
