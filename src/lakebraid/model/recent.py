@@ -29,7 +29,7 @@ def recent_names(names: Collection[str], since: str, starts: Collection[str] = (
     All names of an instant, or none. What is not spelled as usual stays: whoever parses the names judges it.
     """
     # By position, not by pattern: start, '_', completion, action. There are thousands, and nearly all of them go.
-    old = [n for n in names if "_" in n and n[17:18] == "_" and n <= since and n[18:] <= since and n[18:35].isdecimal()]
+    old = [n for n in names if n[17:18] == "_" and n <= since and n[18:] <= since and n[18:35].isdecimal()]
     writes = {n[:17] for n in old if n[35:] in _WRITES}
     writes.discard(min(writes, default=""))
     passed = writes.union(n[:17] for n in old if n[35:] in _OTHERS).difference(starts)
