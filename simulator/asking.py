@@ -42,7 +42,9 @@ def ask(scene: Scene, process: Process, kind: str, as_of: str | None, still: Cal
             scene.tell("expired", process.name, kind, as_of or "", began, str(error))
         return
     except ObjectNotFound as error:
-        if scene.was_cleaned(str(error)) and (kind != "held" or not still()):
+        # A restore ends the leases of the moments that it takes back.
+        is_protected = kind == "held" and still() and not scene.oracle.is_lost(as_of or "", scene.world.step)
+        if scene.was_cleaned(str(error)) and not is_protected:
             scene.mark("read overtaken by a clean")
             return
         raise Violation("3 never half a commit", f"{process.name} found a file missing: {error}") from error
