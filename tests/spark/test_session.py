@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -62,6 +63,38 @@ def test_the_workers_are_this_python(spark: SparkSession) -> None:
 
     rows = spark.range(2).mapInArrow(executable, "python string").collect()
     assert {row.python for row in rows} == {sys.executable}
+
+
+def test_workers_are_forked_with_imports_done_and_pyspark_from_its_folder(spark: SparkSession) -> None:
+    def found(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            daemon, home = sys.argv[0], sys.modules["pyspark"].__file__
+            archives = [entry for entry in sys.path if entry.endswith((".zip", ".jar")) and "pyspark" in entry]
+            yield pa.RecordBatch.from_pydict({"daemon": [daemon], "home": [home], "archives": [archives]})
+
+    row = spark.range(1).mapInArrow(found, "daemon string, home string, archives array<string>").collect()[0]
+    assert row.daemon.endswith("lakebraid/spark/daemon.py")
+    assert (row.home, row.archives) == (pyspark.__file__, [])
+
+
+@pytest.mark.usefixtures("no_session")
+@pytest.mark.parametrize("given", ["config", "file", "nothing", "elsewhere"])
+def test_another_daemon_of_the_user_is_kept_and_ours_needs_lakebraid_where_workers_find_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str
+) -> None:
+    built: list[Mapping[str, str]] = []
+    option = "spark.python.daemon.module"
+    monkeypatch.setattr(session_module, "_build", built.append)
+    monkeypatch.setattr(session_module, "find_java", lambda: JavaHome(Path("/opt/java"), 21, "PATH"))
+    monkeypatch.setenv("JAVA_HOME", "/before")
+    monkeypatch.setenv("PYSPARK_PYTHON", "/before")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    if given == "file":
+        (tmp_path / "spark-defaults.conf").write_text(f"{option} mine\n")
+    if given == "elsewhere":
+        monkeypatch.setattr("site.getsitepackages", list)
+    session(config={option: "mine"} if given == "config" else {})
+    assert built[0].get(option) == {"config": "mine", "nothing": "lakebraid.spark.daemon"}.get(given)
 
 
 @pytest.mark.parametrize(

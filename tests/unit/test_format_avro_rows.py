@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, InvalidArgument, LakebraidError
 from lakebraid.format import avro_rows, avro_scan
-from lakebraid.format.avro_rows import format_avro_block, parse_avro_block
+from lakebraid.format.avro_rows import format_avro_block, parse_avro_block, parse_avro_blocks
 from lakebraid.format.avro_scan import ScanRefused, scan_records
 from lakebraid.format.avro_types import format_avro_schema, parse_avro_schema, read_avro_schema
 from lakebraid.format.varint import format_long
@@ -235,6 +235,41 @@ def test_large_blocks_are_decoded_in_steps(monkeypatch):
 
     assert table.to_pylist(maps_as_pydicts="strict") == rows
     assert len(steps) > 5
+
+
+def _counting(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        avro_rows, "scan_records", lambda v, s, ends, x: calls.append(len(ends)) or scan_records(v, s, ends, x)
+    )
+    return calls
+
+
+def test_many_small_blocks_are_decoded_by_one_call_and_hold_no_memory_of_each_other(monkeypatch):
+    calls = _counting(monkeypatch)
+    parts = [_nested_rows(count) for count in (3, 0, 1, 200)]
+
+    tables = parse_avro_blocks([encode(NESTED, rows) for rows in parts], NESTED_TEXT, ["a", "b", "c", "d"])
+
+    assert [table.to_pylist(maps_as_pydicts="strict") for table in tables] == parts
+    assert calls == [204]
+    assert tables[0].get_total_buffer_size() < tables[3].get_total_buffer_size() / 10
+
+
+def test_a_damaged_block_among_others_is_named_and_the_others_are_not():
+    good = encode(NESTED, _nested_rows(2))
+    torn = bytearray(good)
+    torn[12:16] = b"\xff\xff\xff\x7f"
+    with pytest.raises(CorruptFile, match="second"):
+        parse_avro_blocks([good, bytes(torn), good], NESTED_TEXT, ["first", "second", "third"])
+
+
+def test_blocks_that_might_take_too_much_memory_together_are_decoded_one_by_one(monkeypatch):
+    calls = _counting(monkeypatch)
+    monkeypatch.setattr(limits, "AVRO_CHUNK_BYTES", 20_000)
+    blocks = [encode(NESTED, _nested_rows(50))] * 5
+    assert sum(table.num_rows for table in parse_avro_blocks(blocks, NESTED_TEXT, list("abcde"))) == 250
+    assert len(calls) >= 5
 
 
 def test_rows_are_read_slowly_where_the_fast_reader_refuses(monkeypatch):

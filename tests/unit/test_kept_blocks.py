@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pytest
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.log_blocks import BlockType, HeaderKey, LogBlock
-from lakebraid.tasks import placed_blocks
+from lakebraid.tasks import avro_blocks, placed_blocks
 from lakebraid.tasks.kept_blocks import KeptBlocks
 from tests.lake import Lake, commit_time, row
 from tests.table_builder import open_table
@@ -43,7 +43,8 @@ class Decoder:
 def kept(monkeypatch: pytest.MonkeyPatch) -> KeptBlocks:
     """What the process keeps, empty at first."""
     fresh = KeptBlocks(limits.KEPT_BLOCKS_BYTES)
-    monkeypatch.setattr(placed_blocks, "KEPT", fresh)
+    for module in (avro_blocks, placed_blocks):
+        monkeypatch.setattr(module, "KEPT", fresh)
     return fresh
 
 
@@ -69,6 +70,42 @@ def test_other_bytes_other_columns_and_other_kinds_of_blocks_are_not_mistaken(
     decode, kept = Decoder(), KeptBlocks(10 * TAKEN)
     first = kept.rows(block(b"one"), ["id"], decode)
     assert kept.rows(other, columns, decode) != first
+
+
+def test_of_several_avro_blocks_only_those_are_decoded_that_were_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "KEPT_BLOCK_BYTES_MAX", 3)
+    kept, asked = KeptBlocks(10 * TAKEN), list[list[int]]()
+    blocks = [block(name, BlockType.AVRO, "s") for name in (b"one", b"large", b"two", b"six")]
+
+    def decode(numbers: Sequence[int]) -> list[pa.Table]:
+        asked.append(list(numbers))
+        return [pa.table({"id": [str(number)]}) for number in numbers]
+
+    first = kept.all_rows(blocks[:1], decode)[0]
+    found = kept.all_rows([blocks[2], blocks[0], blocks[1], blocks[3]], decode)
+    assert [rows["id"][0].as_py() for rows in found] == ["0", "0", "2", "3"]
+    assert found[1] is first
+    assert kept.all_rows([*blocks[2:], blocks[0]], decode) == [found[0], found[3], first]
+    assert asked == [[0], [0, 2, 3]]
+
+
+@pytest.mark.parametrize(("together", "calls"), [(100, [3, 1]), (8, [2, 1, 1]), (1, [1, 1, 1, 1])])
+def test_avro_blocks_are_decoded_together_if_they_have_one_schema_and_few_bytes(
+    monkeypatch: pytest.MonkeyPatch, kept: KeptBlocks, together: int, calls: list[int]
+) -> None:
+    asked: list[int] = []
+
+    def parse(contents: Sequence[bytes], _: str, places: Sequence[str]) -> list[pa.Table]:
+        asked.append(len(contents))
+        return [pa.table({"place": [place]}) for place in places]
+
+    monkeypatch.setattr(limits, "AVRO_TOGETHER_BYTES", together)
+    monkeypatch.setattr(avro_blocks, "parse_avro_blocks", parse)
+    blocks = [block(f"{n:04}".encode(), BlockType.AVRO, "t" if n == 3 else "s") for n in range(4)]
+    found = avro_blocks.decoded_together([placed_blocks.PlacedBlock(b, f"at {n}", "1") for n, b in enumerate(blocks)])
+    assert [value.rows["place"][0].as_py() for value in found.values()] == list(found) == [f"at {n}" for n in range(4)]
+    assert asked == calls
+    assert kept.taken > 0
 
 
 def test_avro_rows_are_known_by_their_schema_and_not_by_the_columns_that_a_query_wants() -> None:

@@ -86,6 +86,15 @@ time, since who is refused again and again has many rivals. A rival that takes m
 ASIDE_SECONDS_MAX: Final = 4.0
 """And no longer than this: some commits of a busy table."""
 
+REWRITTEN_BYTES_PER_SECOND: Final = 20 * 1024 * 1024
+"""About how fast base files are rewritten: as long as its own work takes, a write waits for one that began before it."""
+
+LIVELY_TIMES: Final = 8
+"""It waits for nobody who has been at work for so many times as long as it would wait: most likely that one is dead or asleep."""
+
+LOOKS_MAX: Final = 4
+"""How often a write looks anew where its rows go, because others that it waited for have written meanwhile."""
+
 ASIDE_LOOK_SECONDS: Final = 0.08
 """About how often it looks: longer than a beginning takes, so that of several who wait the second sees the first."""
 

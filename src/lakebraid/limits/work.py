@@ -25,6 +25,9 @@ KEY_COMBINATIONS_MAX: Final = 1000
 AVRO_CHUNK_BYTES: Final = 1 * GIB
 """Arrow bytes that one step of decoding an Avro block may need at worst; larger blocks are decoded in steps."""
 
+AVRO_TOGETHER_BYTES: Final = 16 * MIB
+"""Avro blocks that are decoded at once: one call takes as long as the rows of some hundred KiB, and their bytes are copied for it."""
+
 AVRO_BATCH_ROWS: Final = 8192
 """Rows that the fast Avro reader makes at a time, at most."""
 
@@ -216,3 +219,7 @@ follows a larger table reads them each time."""
 REDONE_BYTES_MAX: Final = 32 * MIB
 """Rows of a conditional change that are kept, in case it is refused, so that only those of touched file groups are computed
 again: as many as the tasks of a write hand to the driver at most."""
+
+KEYS_COMPARED_BYTES_MAX: Final = 16 * MIB
+"""Log files whose keys are read to see whether two optimistic writes that met in a file group have different ones: while
+that is done nobody else's round waits, but ours may have to be done again."""

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.errors import UnsupportedTable
+from lakebraid.model.arrow_numpy import filled, to_arrow, to_bools, to_doubles, to_ints
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -34,7 +35,7 @@ class OrderKeys:
     length: int
 
     def take(self, rows: Ints) -> OrderKeys:
-        index = pa.array(rows)
+        index = to_arrow(rows)
         fields = tuple(f[rows] if isinstance(f, np.ndarray) else f.take(index) for f in self.fields)
         return OrderKeys(fields, len(rows))
 
@@ -71,7 +72,7 @@ def _comparable(column: pa.Array) -> Ints | pa.Array:
     if pa.types.is_floating(kind):
         return _ordered_bits(column)
     if pa.types.is_integer(kind):
-        return np.asarray(pc.fill_null(column.cast(pa.int64()), 0))
+        return to_ints(filled(column.cast(pa.int64()), 0))
     if pa.types.is_boolean(kind):
         numbers = column.cast(pa.int64())
     elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
@@ -80,12 +81,12 @@ def _comparable(column: pa.Array) -> Ints | pa.Array:
         numbers = column.view(pa.int32()).cast(pa.int64())
     else:
         return column
-    return np.asarray(pc.fill_null(numbers, pa.scalar(_LOWEST, pa.int64())))
+    return to_ints(filled(numbers, _LOWEST))
 
 
 def _ordered_bits(column: pa.Array) -> Ints:
     """Doubles as integers of the same order: -inf … -0.0 < 0.0 … inf < NaN."""
-    values = np.array(pc.fill_null(column.cast(pa.float64()), 0.0))
+    values = to_doubles(filled(column.cast(pa.float64()), 0.0)).copy()
     values[np.isnan(values)] = np.nan  # one bit pattern
     bits = values.view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(np.iinfo(np.int64).max), bits)
@@ -105,9 +106,9 @@ def compare(left: OrderKeys, right: OrderKeys) -> tuple[Bools, Bools]:
 def _compare(a: Ints | pa.Array, b: Ints | pa.Array) -> tuple[Bools, Bools]:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a > b, a == b
-    a_null, b_null = np.asarray(pc.is_null(a)), np.asarray(pc.is_null(b))
-    greater = np.asarray(pc.fill_null(pc.greater(a, b), False)) | (~a_null & b_null)
-    equal = np.asarray(pc.fill_null(pc.equal(a, b), False)) | (a_null & b_null)
+    a_null, b_null = to_bools(pc.is_null(a)), to_bools(pc.is_null(b))
+    greater = to_bools(filled(pc.greater(a, b), False)) | (~a_null & b_null)
+    equal = to_bools(filled(pc.equal(a, b), False)) | (a_null & b_null)
     return greater, equal
 
 
@@ -117,8 +118,8 @@ def ranks(keys: OrderKeys) -> tuple[Ints, ...]:
 
 
 def _dense_rank(values: pa.Array) -> Ints:
-    dense = np.asarray(pc.rank(values, sort_keys="ascending", tiebreaker="dense")).astype(np.int64)
-    return np.where(np.asarray(values.is_null()), 0, dense)
+    dense = to_ints(pc.rank(values, sort_keys="ascending", tiebreaker="dense"))
+    return np.where(to_bools(values.is_null()), 0, dense)
 
 
 def winners(codes: Ints, order: OrderKeys, unconditional: Bools, count: int) -> Ints:

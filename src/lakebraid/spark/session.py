@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import re
+import site
 import sys
 import warnings
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -118,7 +120,7 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     chosen = DEFAULTS | dict(settings) | _quiet_logging(settings)
     if chosen["spark.master"].startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
-        chosen = LOCAL | {"spark.driver.memory": f"{driver_memory_bytes() // MIB}m"} | chosen
+        chosen = LOCAL | _own_daemon() | {"spark.driver.memory": f"{driver_memory_bytes() // MIB}m"} | chosen
     try:
         return _build(chosen)
     except PySparkRuntimeError as error:
@@ -140,6 +142,31 @@ LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
 }
+
+
+def _own_daemon() -> dict[str, str]:
+    """Workers come out of a process that has imported what our tasks need, unless the user has another one.
+
+    Spark could run no Python function at all if that process did not find lakebraid: it must be where a new Python looks.
+    """
+    option = "spark.python.daemon.module"
+    defaults = [folder / "spark-defaults.conf" for folder in _spark_conf_folders()]
+    if any(option in file.read_text("utf-8", "replace") for file in defaults if file.is_file()):
+        return {}
+    return {option: DAEMON} if _is_installed() else {}
+
+
+def _is_installed() -> bool:
+    """Whether lakebraid is installed with this Python, or named by PYTHONPATH, and not merely on this process's path."""
+    folders = {*site.getsitepackages(), site.getusersitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    try:
+        home = metadata.distribution("lakebraid").locate_file("")
+    except metadata.PackageNotFoundError:
+        return False
+    return str(home) in folders
+
+
+DAEMON: Final = "lakebraid.spark.daemon"
 
 
 def _quiet_logging(settings: Mapping[str, str]) -> dict[str, str]:

@@ -37,6 +37,19 @@ class KeptBlocks:
             self._kept.keep(origin, rows)
         return rows
 
+    def all_rows(
+        self, blocks: Sequence[LogBlock], decode: Callable[[Sequence[int]], Sequence[pa.Table]]
+    ) -> list[pa.Table]:
+        """The same for Avro blocks: `decode` is told the numbers of all that were not decoded before, if there are any."""
+        origins = [_origin(block, ()) if self.may_keep(block) else None for block in blocks]
+        found = {n: None if origin is None else self._kept.get(origin) for n, origin in enumerate(origins)}
+        missing = [n for n, rows in found.items() if rows is None]
+        for n, rows in zip(missing, decode(missing) if missing else (), strict=True):
+            found[n] = rows
+            if origins[n] is not None:
+                self._kept.keep(origins[n], rows)
+        return [found[n] for n in range(len(blocks))]
+
     @staticmethod
     def may_keep(block: LogBlock) -> bool:
         """Whether a block is small enough to be decoded as a whole, and kept."""

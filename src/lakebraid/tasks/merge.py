@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebraid.model.arrow_numpy import to_arrow, to_bools, to_ints, to_mask
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, winners
 from lakebraid.tasks.partial import merge_partial
@@ -44,23 +45,23 @@ def _merge_whole(
     base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool, buried: Buried | None
 ) -> Iterator[pa.Table]:
     encoded = versions.keys.dictionary_encode()
-    keys, codes = encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
+    keys, codes = encoded.dictionary, to_ints(encoded.indices)
     best = winners(codes, versions.order, versions.unconditional, len(keys))
     base_won = np.zeros(len(keys), np.bool_)
     for batch in base:
         found = pc.index_in(row_keys(batch, rules), value_set=keys)
-        rows = np.flatnonzero(np.asarray(found.is_valid()))
+        rows = np.flatnonzero(to_bools(found.is_valid()))
         if len(rows) == 0:
             yield batch
             continue
-        matched = np.asarray(found.drop_null()).astype(np.int64)
+        matched = to_ints(found.drop_null())
         log_wins = outranks(versions, best[matched], batch, rows, rules, late=late)
         base_won[matched[~log_wins]] = True
         yield _without(batch, rows[log_wins])
     top = best[~base_won]
     if buried is not None:
         buried(versions, top[versions.deleted[top]])
-    yield versions.rows.take(pa.array(top[~versions.deleted[top]]))
+    yield versions.rows.take(to_arrow(top[~versions.deleted[top]]))
 
 
 def _without(batch: pa.Table, rows: Ints) -> pa.Table:
@@ -68,4 +69,4 @@ def _without(batch: pa.Table, rows: Ints) -> pa.Table:
         return batch
     keep: Bools = np.ones(batch.num_rows, np.bool_)
     keep[rows] = False
-    return batch.filter(pa.array(keep))
+    return batch.filter(to_mask(keep))

@@ -128,11 +128,11 @@ def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys
 
 
 def kept_or_decoded(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None) -> Decoded:
-    """The same, perhaps decoded before. If few keys are wanted, of a block without them only the keys are kept."""
+    """The same, if it is Parquet perhaps decoded before. If few keys are wanted, of a block without them only the keys are kept."""
     block, where = placed.block, placed.where
-    if block.type not in (BlockType.AVRO, BlockType.PARQUET) or (keys is not None and not KEPT.may_keep(block)):
+    if block.type is not BlockType.PARQUET or (keys is not None and not KEPT.may_keep(block)):
         return decode_block(placed, rules, schema, keys)
-    if keys is not None and block.type is BlockType.PARQUET and not block.is_partial:
+    if keys is not None and not block.is_partial:
         names = list(rules.key_columns)
         of_keys = KEPT.rows(block, names, lambda: ParquetBlock(block.content, where).read(names))
         if not _are_among(of_keys, where, rules, schema, keys):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakebraid.format.damage import damaged
 from lakebraid.format.delete_list import DeletedKeys
 from lakebraid.format.log_blocks import BlockType
+from lakebraid.model.arrow_numpy import filled, to_arrow, to_bools, to_ints
 from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, PartialMode
 from lakebraid.model.evolution import conform, widen
 from lakebraid.model.keys import record_keys
@@ -21,6 +22,7 @@ from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
 from lakebraid.model.schema_text import states_skeletons
 from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.avro_blocks import decoded_together
 from lakebraid.tasks.placed_blocks import Decoded, Known, kept_or_decoded, placed_blocks
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
@@ -77,9 +79,12 @@ def load_versions(
     """
     decoded = []
     known = Known() if known is None else known
-    for block in placed_blocks(storage, plan, task, known):
-        if states_skeletons(block.block.schema_text) and not plan.rules.order_columns:
-            continue  # the partial rows after them say the same, and do not hide what others wrote meanwhile
+    blocks = placed_blocks(storage, plan, task, known)
+    if not plan.rules.order_columns:
+        # The partial rows after them say the same, and do not hide what others wrote meanwhile.
+        blocks = [block for block in blocks if not states_skeletons(block.block.schema_text)]
+    known.decoded.update(decoded_together([block for block in blocks if block.where not in known.decoded]))
+    for block in blocks:
         found = known.decoded.get(block.where) or kept_or_decoded(block, plan.rules, schema, keys)
         known.decoded[block.where] = found
         if len(found.rows):
@@ -101,13 +106,13 @@ def join_decoded(decoded: Iterable[tuple[Decoded, int]], rules: MergeRules, sche
 
 def _only_keys(versions: Versions, keys: pa.Array) -> Versions | None:
     """The versions of these keys alone."""
-    rows = np.flatnonzero(np.asarray(pc.is_in(versions.keys, value_set=keys)))
+    rows = np.flatnonzero(to_bools(pc.is_in(versions.keys, value_set=keys)))
     return take(versions, rows) if len(rows) else None
 
 
 def take(versions: Versions, rows: Ints) -> Versions:
     """These rows of the versions, which must stay in sequence."""
-    index = pa.array(rows)
+    index = to_arrow(rows)
     present = versions.present
     return Versions(
         keys=versions.keys.take(index),
@@ -194,9 +199,9 @@ def request_times(batch: pa.Table, rows: Ints) -> Ints:
     at = batch.schema.get_field_index("_hoodie_commit_time")
     if at < 0:
         return np.zeros(len(rows), np.int64)
-    texts = batch.column(at).combine_chunks().take(pa.array(rows))
+    texts = batch.column(at).combine_chunks().take(to_arrow(rows))
     numbers = widen(texts, pa.int64(), "_hoodie_commit_time of a base file")
-    return np.asarray(pc.fill_null(numbers, 0))
+    return to_ints(filled(numbers, 0))
 
 
 def marked_deleted(rows: pa.Table, rules: MergeRules) -> Bools:
@@ -262,7 +267,7 @@ def counts(column: pa.ChunkedArray, rules: MergeRules) -> Bools:
 
 
 def _true(flags: pa.ChunkedArray | pa.Array) -> Bools:
-    return np.asarray(_one(pc.fill_null(flags, False)).cast(pa.uint8())).astype(np.bool_)
+    return to_bools(filled(_one(flags), False))
 
 
 def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:

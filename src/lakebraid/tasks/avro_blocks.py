@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Avro blocks of a slice's logs, decoded together: one call of the reader costs more than the rows of a small block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from lakebraid import limits
+from lakebraid.format.avro_rows import parse_avro_blocks
+from lakebraid.format.log_blocks import BlockType
+from lakebraid.tasks.kept_blocks import KEPT
+from lakebraid.tasks.placed_blocks import Decoded, PlacedBlock
+
+
+def decoded_together(placed: Sequence[PlacedBlock]) -> dict[str, Decoded]:
+    """What the Avro blocks among these hold, by their place, perhaps decoded before."""
+    found = {}
+    for run in _runs([p for p in placed if p.block.type is BlockType.AVRO]):
+        tables = KEPT.all_rows([member.block for member in run], lambda numbers: _decoded([run[n] for n in numbers]))  # noqa: B023 - called at once
+        for member, rows in zip(run, tables, strict=True):
+            found[member.where] = Decoded(rows, member.block.is_partial, member.where)
+    return found
+
+
+def _decoded(run: Sequence[PlacedBlock]) -> list[pa.Table]:
+    contents, places = [member.block.content for member in run], [member.where for member in run]
+    return parse_avro_blocks(contents, run[0].block.schema_text or "", places)
+
+
+def _runs(placed: Sequence[PlacedBlock]) -> Iterator[list[PlacedBlock]]:
+    """Neighbours of one schema, not too many bytes of them."""
+    run: list[PlacedBlock] = []
+    room = 0
+    for block in placed:
+        size = len(block.block.content)
+        if run and (size > room or block.block.schema_text != run[0].block.schema_text):
+            yield run
+            run = []
+        room = (room if run else limits.AVRO_TOGETHER_BYTES) - size
+        run.append(block)
+    if run:
+        yield run
