@@ -152,8 +152,8 @@ OF_SERVICES = (
     ),
     Mutant(
         "a restore removes data before it un-publishes", "restore", _UNPUBLISHING, "_remove",
-        "completed = [name for name in names if name.state is State.COMPLETED]",
-        'completed = [name for name in names if name.state is State.COMPLETED]\n'
+        "completed = {name.request_time: name for name in names if name.state is State.COMPLETED}",
+        'completed = {name.request_time: name for name in names if name.state is State.COMPLETED}\n'
         '    storage.delete([f"{p}/{n}" for _, p, n in _data_files(storage, starts)])',
         ("3",), _RESTORE,
     ),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent
 
-from lakebraid.api import transaction
+from lakebraid.api import capturing, transaction
 from lakebraid.api.planning import Source
 from lakebraid.api.transaction import Transaction
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SchemaConflict, StorageError
@@ -33,6 +33,7 @@ from lakebraid.txn.lock_owner import Owner
 from lakebraid.txn.operations import status
 from lakebraid.txn.replacing import Placement
 from lakebraid.txn.session import Writing
+from simulator.capturing import place_seed
 from simulator.clustering_task import run_cluster
 from simulator.oracle import Change, Intent
 from simulator.placed_tasks import placed_tasks
@@ -131,6 +132,7 @@ def replaced(scene: Scene) -> Iterator[None]:
         (clustering, "run_tasks", run_tasks),
         *placed_tasks(scene),
         (log_compaction, "load_marks", load_marks),
+        (capturing, "place_seed", place_seed),
         *_lock_changes(scene),
     )
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
@@ -248,6 +250,7 @@ class Session:
         except StorageError:
             # Neither "refused" nor "unknown": whoever reads that takes it for "not done".
             scene.mark("commit failed")
+            txn._give_up()  # as it is done at the end of every `with`; it may not have come as far as to end
             scene.tell("resolved", txn.instant, "refused")
         else:
             scene.tell("resolved", txn.instant, "published")

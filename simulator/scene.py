@@ -56,6 +56,7 @@ class Scene:
             placed=setting.placed,
             gives_way=setting.gives_way,
             cow=setting.cow,
+            captures=setting.captures,
         )
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()

@@ -68,6 +68,8 @@ class Setting:
     """Whether clusterings give way to writers; else writers are refused."""
     shared: bool = False
     """Whether jobs of Apache Hudi write the table as well, and Hudi's lock guards every decision."""
+    captures: bool = False
+    """Whether commits carry what Hudi's CDC query needs."""
 
     def driver(self) -> Driver:
         rng = Random(self.seed * 7919 + 13)
@@ -92,7 +94,13 @@ def drawn(seed: int) -> Setting:
     """The setting of a seed."""
     setting, rng = with_streams(_without_streams(seed), Random(seed * 131 + 3)), Random(seed * 173 + 11)
     is_placed = rng.random() < 0.12 and not setting.shared and not setting.fixed
-    return with_clustering(setting, rng) if is_placed else setting
+    return with_clustering(setting, rng) if is_placed else with_capture(setting, Random(seed * 211 + 29))
+
+
+def with_capture(setting: Setting, rng: Random) -> Setting:
+    """The same, in some histories, on a table that captures changes: where transactions are the product's own."""
+    may = setting.whole and not setting.shared and not setting.fixed
+    return replace(setting, captures=True) if may and rng.random() < 0.15 else setting
 
 
 def with_clustering(setting: Setting, rng: Random) -> Setting:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakebraid.format.properties import checksum, format_properties
-from lakebraid.model.config import CLOCK_SKEW, TableConfig, parse_config
+from lakebraid.model.config import CDC, CLOCK_SKEW, TableConfig, parse_config
 from lakebraid.model.placement import FULL, SMALL
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.txn.session import FIXED_IDS
@@ -40,6 +40,7 @@ def plain_table(
     placed: bool = False,
     gives_way: bool = False,
     cow: bool = False,
+    captures: bool = False,
 ) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
@@ -64,6 +65,8 @@ def plain_table(
         entries |= {"hoodie.table.type": "COPY_ON_WRITE", SMALL: "150", FULL: "220"}
     if gives_way:
         entries["hoodie.clustering.updates.strategy"] = "SparkAllowUpdateStrategy"
+    if captures:
+        entries[CDC] = "true"
     if fixed:
         entries[FIXED_IDS] = "true"
     if shared:

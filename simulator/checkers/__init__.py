@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.checkers.batches_once import BatchesOnce
+from simulator.checkers.captures_tell_the_row_before import CapturesTellTheRowBefore
 from simulator.checkers.changes_exactly_once import ChangesExactlyOnce
 from simulator.checkers.cleans_take_nothing_needed import CleansTakeNothingNeeded
 from simulator.checkers.completion_times_rise import CompletionTimesRise
@@ -55,6 +56,7 @@ ALL: tuple[Any, ...] = (
     OneExecutor,
     OverwritesDropNothing,
     BatchesOnce,
+    CapturesTellTheRowBefore,
     NoLeak,
     Liveness,
 )

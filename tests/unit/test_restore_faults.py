@@ -138,12 +138,25 @@ def test_a_commit_is_unpublished_before_any_of_its_files_goes_and_the_last_one_f
     deleted = [name for call in calls(shared=False) if call.name == "delete" for name in call.args[0]]
     commits = [n for n in deleted if n.startswith(".hoodie/timeline/") and "_" in n]
     data = [n for n in deleted if not n.startswith(".hoodie/")]
-    pending = [n for n in deleted if n.endswith((".inflight", ".requested"))]
-    assert len(commits) == 4 and len(data) >= 4 and len(pending) == 11
+    pending = [n for n in deleted if n.endswith((".deltacommit.inflight", ".deltacommit.requested"))]
+    assert len(commits) == 4 and len(data) >= 4 and len(pending) == 8
     assert max(map(deleted.index, commits)) < min(map(deleted.index, data))
     assert max(map(deleted.index, data)) < min(map(deleted.index, pending))
     completions = [n.rpartition("_")[2] for n in commits]
     assert completions == sorted(completions, reverse=True)
+
+
+def test_a_plan_goes_with_its_commit_and_before_every_older_commit() -> None:
+    deleted = [name for call in calls(shared=False) if call.name == "delete" for name in call.args[0]]
+    plans = [n for n in deleted if n.endswith((".compaction.inflight", ".compaction.requested"))]
+    commits = [n for n in deleted if n.startswith(".hoodie/timeline/") and "_" in n]
+    assert plans, "the story has a compaction"
+    for plan in plans:
+        start = plan.rpartition("/")[2].partition(".")[0]
+        older = [n for n in commits if n.rpartition("_")[2] < start]
+        own = [n for n in commits if f"/{start}_" in n]
+        assert all(deleted.index(n) < deleted.index(plan) for n in own)
+        assert older and all(deleted.index(plan) < deleted.index(n) for n in older)
 
 
 def steps() -> list[Any]:

@@ -18,8 +18,9 @@ _FAMILIES = {
     "replacecommit": "write",
     "clustering": "write",
 }
-# A pending compaction completes as a commit, a log compaction as a deltacommit, a clustering as a replacecommit; a
-# savepoint has the start of the commit that it pins. So the start alone does not name an instant (FORMAT, trap 17).
+COMPLETED_AS = {"compaction": "commit", "logcompaction": "deltacommit", "clustering": "replacecommit"}
+"""What a plan of a table service is called when it is done. A savepoint has the start of the commit that it pins. So the start
+alone does not name an instant (FORMAT, trap 17)."""
 
 
 def action_family(action: str) -> str:

@@ -13,14 +13,13 @@ from lakebraid.format.names import BaseFileName, State
 from lakebraid.format.plans import parse_compaction_plan
 from lakebraid.format.services import parse_clean_plan, parse_savepoint_metadata
 from lakebraid.model.findings import Finding
-from lakebraid.model.instant import Instant
+from lakebraid.model.instant import COMPLETED_AS, Instant
 from lakebraid.model.reach import Floors, Named, change_files, misnamed, missed_logs, named_files
 from lakebraid.model.slicing import FileSlice, GroupId
 from lakebraid.services.audit_evidence import Evidence, Object
 from lakebraid.table.view import load_view
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.planned import load_planned
-from lakebraid.txn.plans import COMPLETED_AS
 
 
 @dataclass

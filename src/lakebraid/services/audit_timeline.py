@@ -17,7 +17,7 @@ from lakebraid.format.names import State, parse_history_file
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.evolution import without_meta
 from lakebraid.model.findings import Finding
-from lakebraid.model.instant import Instant, action_family
+from lakebraid.model.instant import COMPLETED_AS, Instant, action_family
 from lakebraid.model.readable import unreadable_columns
 from lakebraid.services.audit_evidence import Evidence
 from lakebraid.services.detail import COMPLETED, PLANS
@@ -25,7 +25,6 @@ from lakebraid.table.history import load_history_file, load_manifest
 from lakebraid.table.schema import KEEPS_SCHEMA
 from lakebraid.table.show import printable
 from lakebraid.txn.heartbeat import heartbeat_name, silence_ms_max
-from lakebraid.txn.plans import COMPLETED_AS
 
 
 def check_timeline(evidence: Evidence) -> Iterator[Finding]:

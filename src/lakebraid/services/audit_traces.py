@@ -11,7 +11,7 @@ from lakebraid.format.names import State, parse_timeline_file
 from lakebraid.format.properties import check_properties, parse_properties
 from lakebraid.format.times import is_instant_time
 from lakebraid.model.findings import Finding
-from lakebraid.model.instant import action_family
+from lakebraid.model.instant import COMPLETED_AS, action_family
 from lakebraid.services.audit_evidence import Evidence
 from lakebraid.services.locks import load_locks
 from lakebraid.storage.protocol import ObjectInfo, Storage
@@ -19,7 +19,6 @@ from lakebraid.table.loading import PROPERTIES
 from lakebraid.txn.entries import STAGED, parse_staged_name
 from lakebraid.txn.heartbeat import HEARTBEATS
 from lakebraid.txn.markers import MARKERS
-from lakebraid.txn.plans import COMPLETED_AS
 
 BACKUP = f"{PROPERTIES}.backup"
 _METADATA_TIMELINE = ".hoodie/metadata/.hoodie/timeline"

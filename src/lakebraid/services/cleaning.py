@@ -18,7 +18,7 @@ from lakebraid.format.names import BaseFileName, State, file_name
 from lakebraid.format.rollbacks import InstantInfo
 from lakebraid.format.services import CleanPlan, parse_clean_metadata, parse_savepoint_metadata
 from lakebraid.format.times import format_instant_time
-from lakebraid.model.instant import Instant, action_family
+from lakebraid.model.instant import COMPLETED_AS, Instant, action_family
 from lakebraid.model.timeline import Timeline
 from lakebraid.model.writable import check_tended
 from lakebraid.services.retention import Choice, Committed, Hold, Past, Retention, choose_files
@@ -32,7 +32,6 @@ from lakebraid.txn.heartbeat import storage_now_ms
 from lakebraid.txn.leases import NEVER, expired_leases
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.planned import planned_parts
-from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.savepoints import savepoints_on
 from lakebraid.txn.session import Writing

@@ -14,6 +14,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
+from lakebraid.model.instant import COMPLETED_AS
 from lakebraid.services.archiving import Keep, choose, keep_of
 from lakebraid.services.choosing import open_writes_of
 from lakebraid.services.due import due_groups, group_lags, parse_triggers
@@ -30,7 +31,6 @@ from lakebraid.txn.lease_lock import LOCK as LEASE_LOCK
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.lock_owner import parse_owner
 from lakebraid.txn.planned import load_planned, planned_parts
-from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.rounds import Round
 
 

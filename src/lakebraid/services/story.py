@@ -19,7 +19,7 @@ from lakebraid.format.commit import CommitMetadata
 from lakebraid.format.names import State
 from lakebraid.format.rollbacks import parse_rollback_metadata, parse_rollback_plan
 from lakebraid.format.times import is_instant_time
-from lakebraid.model.instant import Instant, action_family
+from lakebraid.model.instant import COMPLETED_AS, Instant, action_family
 from lakebraid.model.reach import Named, named_files
 from lakebraid.services.audit_evidence import Evidence, load_evidence
 from lakebraid.services.audit_reach import Reach, load_reach
@@ -32,7 +32,6 @@ from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.conflicts import WRITER
 from lakebraid.txn.heartbeat import heartbeat_name
 from lakebraid.txn.planned import load_planned
-from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.stories import parse_story
 
 

@@ -17,12 +17,11 @@ from lakebraid.format.plans import (
     parse_requested_replace,
 )
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import Instant
+from lakebraid.model.instant import COMPLETED_AS, Instant
 from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.placing import in_partition
-from lakebraid.txn.plans import COMPLETED_AS
 
 
 @dataclass(frozen=True, slots=True)

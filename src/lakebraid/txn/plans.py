@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from lakebraid.errors import CommitRefused
 from lakebraid.format.commit import CommitMetadata, format_commit
 from lakebraid.format.names import State, TimelineFileName
+from lakebraid.model.instant import COMPLETED_AS
 from lakebraid.txn.entries import PendingPlan, without
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.operations import completed_at, decide_publishing
 from lakebraid.txn.rounds import Already, Decision, Round
 from lakebraid.txn.unpublishing import check_no_restore, decide_after_restores
-
-COMPLETED_AS: Final = {"compaction": "commit", "logcompaction": "deltacommit", "clustering": "replacecommit"}
 
 
 class ClaimLost(CommitRefused):

@@ -16,14 +16,13 @@ from lakebraid import limits
 from lakebraid.errors import CorruptFile, ObjectNotFound, WriteConflict
 from lakebraid.model.buckets import bucket_of_file_id
 from lakebraid.model.conflicts import Begun
-from lakebraid.model.instant import Instant
+from lakebraid.model.instant import COMPLETED_AS, Instant
 from lakebraid.model.replacing import Replaced, replaced_file_id
 from lakebraid.model.slicing import GroupId
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.conflicts import UPDATES, with_archived, writer_of
 from lakebraid.txn.planned import load_planned
-from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.replaced_maps import NO_MAP, ReplacedMap, load_map, write_map
 from lakebraid.txn.rounds import Round
 

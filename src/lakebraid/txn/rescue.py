@@ -11,6 +11,7 @@ from lakebraid.clock import Clock
 from lakebraid.format.names import BaseFileName
 from lakebraid.format.times import is_instant_time, parse_instant_time
 from lakebraid.model.config import TableConfig
+from lakebraid.model.instant import COMPLETED_AS
 from lakebraid.model.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
@@ -21,7 +22,6 @@ from lakebraid.txn.heartbeat import HEARTBEATS, is_expired, storage_now_ms
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import MARKERS
 from lakebraid.txn.planned import planned_parts
-from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.rollback import finish_rollback, take_back, take_back_plan
 from lakebraid.txn.stories import silent
 from lakebraid.txn.unpublishing import finish_restore

@@ -8,7 +8,7 @@ no name of theirs is ever used again. Whoever begins something finds an unfinish
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lakebraid import limits
@@ -22,7 +22,7 @@ from lakebraid.format.rollbacks import (
     format_restore_metadata,
 )
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import action_family
+from lakebraid.model.instant import COMPLETED_AS, action_family
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.restores import load_restore_plan
 from lakebraid.tasks.placing import in_partition
@@ -89,10 +89,15 @@ def _remove(ledger: Ledger, restore: str) -> Removed:
     starts = {instant.request_time for instant in plan.instants}
     names = _timeline_files(storage, config, starts)
     # Unpublished first, the last completion first: whoever does not know of the restore (Hudi's readers) sees states that
-    # once were, and never a commit whose files are gone.
-    completed = [name for name in names if name.state is State.COMPLETED]
-    for name in sorted(completed, key=lambda n: n.completion_time or "", reverse=True):
-        storage.delete([f"{config.timeline_folder}/{name.format()}"])
+    # once were, and never a commit whose files are gone. A plan goes with its commit: were it pending while an older one of
+    # the same file group seems so too, Hudi would pass over what was written before both.
+    completed = {name.request_time: name for name in names if name.state is State.COMPLETED}
+    plans = [name for name in names if name.state is not State.COMPLETED and name.action in COMPLETED_AS]
+    for start in sorted({*completed, *(name.request_time for name in plans)}, key=_last_seen(completed), reverse=True):
+        own = [completed[start]] if start in completed else []
+        own += sorted((name for name in plans if name.request_time == start), key=lambda n: _UNPUBLISHED.index(n.state))
+        for name in own:
+            storage.delete([f"{config.timeline_folder}/{name.format()}"])
     removed: Removed = {start: {} for start in sorted(starts)}
     paths = []
     for start, partition, file in _data_files(storage, starts):
@@ -104,6 +109,11 @@ def _remove(ledger: Ledger, restore: str) -> Removed:
     for state in _UNPUBLISHED:
         storage.delete([f"{config.timeline_folder}/{name.format()}" for name in names if name.state is state])
     return removed
+
+
+def _last_seen(completed: Mapping[str, TimelineFileName]) -> Callable[[str], tuple[str, str]]:
+    """What is pending is newer than all that is completed."""
+    return lambda start: ((completed[start].completion_time or "") if start in completed else "9", start)
 
 
 def _timeline_files(storage: Storage, config: TableConfig, starts: set[str]) -> list[TimelineFileName]:
