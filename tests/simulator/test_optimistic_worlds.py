@@ -27,7 +27,7 @@ from lakebraid.model import conflicts
 from lakebraid.services.compaction import plan_compaction
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn import session
-from lakebraid.txn.conflicts import STRATEGY
+from lakebraid.txn.conflicts import STRATEGY, Rivals
 from simulator.world import EPOCH_MS
 from tests.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
 from tests.scene import Scene, TickingClock, make_table, table_on
@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.simulator]
 STARTS = "SimpleConcurrentFileWritesConflictResolutionStrategy"
 ENDS = "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy"
 S1 = pa.schema([("id", pa.string()), ("ts", pa.int64())])
+WITH_NAMES = S1.append(pa.field("by", pa.string()))
 S2 = S1.append(pa.field("x", pa.int32()))
 S3 = S1.append(pa.field("y", pa.string()))
 by_call = pytest.mark.parametrize(
@@ -55,6 +56,7 @@ class End:
     error: Exception | None = None
     begun: frozenset[str] | None = None
     """The table's columns as the write saw them before its first row."""
+    attempts: int = 1
 
     def met(self, other: End) -> bool:
         """Whether neither could know what the other wrote: no one began after the other's completion."""
@@ -111,14 +113,17 @@ def without_heartbeats() -> Iterator[None]:
 
 
 @cache
-def table_objects(strategy: str, concurrency: str, *, has_schema: bool = True, is_filled: bool = False) -> Any:
+def table_objects(
+    strategy: str, concurrency: str, *, has_schema: bool = True, is_filled: bool = False, kind: str | None = None
+) -> Any:
     clock = TickingClock()
     storage = MemoryStorage("memory://small", clock)
     table = make_table(
         storage,
         clock,
-        S1 if has_schema else None,
+        (WITH_NAMES if kind else S1) if has_schema else None,
         buckets=4,
+        table_type=kind or "mor",
         concurrency=concurrency,
         properties={STRATEGY: "org.apache.hudi.client.transaction." + strategy},
     )
@@ -163,14 +168,14 @@ def check_rows(played: Played, ends: Sequence[End], keys: Mapping[str, str], bef
 
 
 @lru_cache(1000)
-def rows_of(objects: tuple[tuple[str, bytes], ...]) -> tuple[str, ...]:
-    """The keys in a table; many schedules leave the same behind."""
+def rows_of(objects: tuple[tuple[str, bytes], ...], column: str = "id") -> tuple[str, ...]:
+    """A column of a table in the order of keys; many schedules leave the same behind."""
     clock = TickingClock(int(EPOCH_MS + 60_000))
     storage = MemoryStorage("memory://afterwards", clock)
     for name, data in objects:
         storage.create(name, data)
-    found = table_on(storage, clock).to_arrow(columns=["id"])
-    return tuple(sorted(found.column("id").to_pylist()))
+    found = table_on(storage, clock).to_arrow(columns=[*{"id": 1, column: 1}]).sort_by("id")
+    return tuple(found.column(column).to_pylist())
 
 
 @both_ways
@@ -203,6 +208,60 @@ def test_a_compaction_planned_meanwhile_refuses_a_writer_and_one_before_does_not
         check_rows(played, ends, {"one": "a"}, ["a"])
         outcomes.add(ends[0].completion is None)
     assert outcomes == {True, False}
+
+
+def repeating(key: str) -> Callable[[Actor], End]:
+    """One call that does itself again until it is published; its row says who wrote it."""
+
+    def body(actor: Actor) -> End:
+        name = actor.process.name
+        done = table_on(actor.storage, actor.process.clock).upsert(
+            pa.table({"id": [key], "ts": [1], "by": [name]}, schema=WITH_NAMES)
+        )
+        return End(name, done.instant, done.completion_time, attempts=done.attempts)
+
+    return body
+
+
+def check_repeated(played: Played, ends: Sequence[End], places: Mapping[str, str]) -> None:
+    """Both are there, in one order by every clock: whoever began later ended later, and its row is the one that stays."""
+    assert all(end.completion is not None for end in ends)
+    one, other = sorted(ends, key=lambda end: end.start)
+    if places[one.label] == places[other.label]:
+        assert (one.completion or "") < (other.completion or ""), (one, other)
+        assert names_of(played) == {places[other.label]: other.label}
+    else:
+        assert one.attempts == other.attempts == 1
+        assert names_of(played) == {places[end.label]: end.label for end in ends}
+
+
+def names_of(played: Played) -> dict[str, str]:
+    objects = tuple(sorted((name, data) for name, (data, _) in played.world.disk.objects.items()))
+    return dict(zip(rows_of(objects), rows_of(objects, "by"), strict=True))
+
+
+REPEATED = [
+    pytest.param(strategy, keys, 1, id=f"{name}, {'one bucket' if len({*keys}) == 1 else 'two buckets'}")
+    for name, strategy in (("by start", STARTS), ("by completion", ENDS))
+    for keys in (("a", "a"), ("a", "b"))
+]
+LONGER_REPEATED = [pytest.param(STARTS, ("a", "a"), 2, id="one bucket, two switches", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("kind", ["mor", "cow"])
+@pytest.mark.parametrize(("strategy", "keys", "switches"), [*REPEATED, *LONGER_REPEATED])
+def test_writes_that_repeat_themselves_come_one_after_the_other(
+    strategy: str, keys: tuple[str, str], kind: str, switches: int
+) -> None:
+    places = dict(zip(("one", "two"), keys, strict=True))
+    attempts: set[int] = set()
+    for played, ends in play(
+        table_objects(strategy, "occ", kind=kind), {n: repeating(k) for n, k in places.items()}, switches=switches
+    ):
+        check_repeated(played, ends, places)
+        attempts.add(max(end.attempts for end in ends))
+    assert 1 in attempts
+    assert (2 in attempts) == (keys[0] == keys[1]), "whoever began first and comes second writes again"
 
 
 # --- which schema the table has ---------------------------------------------------------------------------------------------
@@ -347,6 +406,13 @@ def test_a_writer_that_is_refused_for_nothing_is_found(strategy: str, monkeypatc
     monkeypatch.setattr(conflicts, "_completed_since", lambda instant, begun, _: "always")
     with pytest.raises(AssertionError, match="End"):
         test_writers_are_refused_exactly_when_they_met(strategy, ("a", "a"), 1)
+
+
+@pytest.mark.parametrize("kind", ["mor", "cow"])
+def test_a_repeated_write_that_passes_over_every_rival_is_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rivals, "_is_heeded", lambda self, rival: rival.is_completed)
+    with pytest.raises(AssertionError, match="End"):
+        test_writes_that_repeat_themselves_come_one_after_the_other(STARTS, ("a", "a"), kind, 1)
 
 
 def test_a_schema_that_is_not_looked_at_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_a_refused_upsert_is_done_again_by_itself(strategy: str) -> None:
     def meddle(call: Any) -> None:
         # A log file of the writer is on its way: twice, another one commits right before it does.
         if call.name == "create" and ".log." in call.target and ".hoodie" not in call.target and next(winners) < 2:
-            scene.table.upsert([row(f"winner {len(scene.table.timeline())}")])
+            scene.table.upsert([row(f"winner {len(scene.table.timeline())}"), row("patient")])
 
     result = scene.other(before=meddle).upsert([row("patient")])
     assert result.attempts == 3

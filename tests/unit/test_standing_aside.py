@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A refused write that is done again lets those go first who are at the same file groups, and waits for nobody else."""
+"""Who lets whom go first: a refused write those who are at its file groups, one that rewrites them those who began before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakebraid.api.transaction import Transaction
 from lakebraid.errors import StorageError, WriteConflict
 from lakebraid.txn.standing_aside import stand_aside
 from tests.clustering import Grove
-from tests.scene import Scene, TickingClock, WatchedStorage, row, table_on
+from tests.scene import Call, Scene, TickingClock, WatchedStorage, row, table_on
 
 pytestmark = pytest.mark.unit
 
@@ -120,12 +120,12 @@ def test_a_store_that_does_not_answer_ends_the_waiting():
 
 def test_an_upsert_that_was_refused_lets_the_one_at_its_groups_go_first(monkeypatch):
     met = Met()
-    winner, rival = met.begin("a"), met.begin("a")
+    rival = met.begin("a")
     publish = Transaction._publish
 
     def after_the_winner(self: Transaction) -> str:
         monkeypatch.setattr(Transaction, "_publish", publish)
-        winner.commit()
+        met.begin("a").commit()
         return publish(self)
 
     monkeypatch.setattr(Transaction, "_publish", after_the_winner)
@@ -133,6 +133,119 @@ def test_an_upsert_that_was_refused_lets_the_one_at_its_groups_go_first(monkeypa
     met.clock.waits.clear()
     assert met.scene.other().upsert([row("a", "mine")]).attempts == 2
     assert len(met.clock.waits) == 7, "it waited for the one that was still there"
+
+
+WORK_SECONDS = 0.5
+
+
+@pytest.fixture
+def rewriting(monkeypatch: pytest.MonkeyPatch) -> Rewriting:
+    """One whose base files take half a second each."""
+    found = Rewriting()
+    size = min(file.size for file in found.scene.storage.list() if file.name.endswith(".parquet"))
+    monkeypatch.setattr(limits, "REWRITTEN_BYTES_PER_SECOND", size / WORK_SECONDS)
+    return found
+
+
+class Rewriting:
+    """A copy-on-write table with a row for each of four buckets, and how an upsert of one of them waits."""
+
+    def __init__(self) -> None:
+        self.clock = Waiting()
+        arguments = {"concurrency": "occ", "buckets": 4, "table_type": "cow"}
+        self.scene = Scene(arguments=arguments, clock=self.clock)
+        self.scene.table.upsert([row(key, "first", 1) for key in "abcd"])
+
+    def begin(self, key: str, *, is_at_work: bool = True) -> Transaction:
+        transaction = self.scene.other().begin()
+        transaction.write([row(key, "earlier", 2)])
+        if is_at_work:
+            transaction._stage()  # its file is announced and written, as at the beginning of its commit
+            transaction._stage = lambda: None
+        return transaction
+
+    def upsert(self, *, key: str = "a", retries: int | None = None) -> int:
+        """The attempts that it took."""
+        self.clock.waits.clear()
+        return self.scene.other().upsert([row(key, "later", 2)], retries=retries).attempts
+
+    def shown(self, key: str = "a") -> str:
+        return str(self.scene.table.to_arrow(["v"], where=[("id", "=", key)])["v"][0])
+
+
+def test_a_rewrite_lets_the_one_that_began_before_it_end_and_is_not_refused(rewriting):
+    earlier = rewriting.begin("a")
+    rewriting.clock.meanwhile = lambda waits: earlier.commit() if waits == 3 else None
+    assert rewriting.upsert() == 1
+    assert len(rewriting.clock.waits) == 3
+    assert rewriting.shown() == "later"
+    assert rewriting.scene.table.audit().findings.counts == {}
+
+
+def test_a_rewrite_waits_for_those_who_are_about_to_begin_theirs(rewriting):
+    earlier = rewriting.begin("a", is_at_work=False)
+    rewriting.clock.meanwhile = lambda waits: earlier.commit() if waits == 2 else None
+    assert rewriting.upsert() == 1
+    assert len(rewriting.clock.waits) == 2
+
+
+@pytest.mark.parametrize("who", ["of other groups", "that has been there for long"])
+def test_a_rewrite_does_not_wait_for_writers(who, rewriting):
+    if who == "of other groups":
+        rewriting.begin("b")
+    else:
+        rewriting.begin("a")
+        rewriting.clock.sleep(10 * WORK_SECONDS)
+    assert rewriting.upsert() == 1
+    assert not rewriting.clock.waits
+
+
+def test_a_rewrite_does_not_wait_for_one_that_began_later(rewriting):
+    ours = rewriting.scene.other()
+    later: list[Transaction] = []
+
+    def begin_later(call: Call) -> None:
+        if call.name == "copy" and call.target.endswith("commit.requested") and not later:
+            later.append(rewriting.begin("a"))
+
+    storage = WatchedStorage(rewriting.scene.storage, after=begin_later)
+    ours = table_on(storage, rewriting.clock)
+    rewriting.clock.waits.clear()
+    assert ours.upsert([row("a", "ours", 2)]).attempts == 1
+    assert later and not rewriting.clock.waits
+
+
+def test_nobody_waits_longer_than_its_own_work_takes(rewriting):
+    rewriting.begin("a")
+    assert rewriting.upsert() == 1, "the slow one is overtaken"
+    assert WORK_SECONDS <= sum(rewriting.clock.waits) < WORK_SECONDS + 3 * limits.ASIDE_LOOK_SECONDS
+
+
+def test_little_work_is_not_worth_waiting_for(monkeypatch, rewriting):
+    monkeypatch.setattr(limits, "REWRITTEN_BYTES_PER_SECOND", 1e9)
+    rewriting.begin("a")
+    assert rewriting.upsert() == 1
+    assert sum(rewriting.clock.waits) <= 2 * limits.ASIDE_LOOK_SECONDS
+
+
+def test_as_long_as_one_after_the_other_ends_it_goes_on_waiting(rewriting):
+    queue = [rewriting.begin("a") for _ in range(4)]
+    rewriting.clock.meanwhile = lambda waits: queue.pop(0).abort() if waits % 7 == 0 and queue else None
+    assert rewriting.upsert() == 1
+    assert len(rewriting.clock.waits) == 28
+    assert sum(rewriting.clock.waits) > 1.5 * WORK_SECONDS
+
+
+@pytest.mark.parametrize("how", ["without retries", "in steps"])
+def test_who_is_not_done_again_does_not_wait(how, rewriting):
+    rewriting.begin("a")
+    if how == "without retries":
+        rewriting.upsert(retries=0)
+    else:
+        ours = rewriting.begin("a", is_at_work=False)
+        rewriting.clock.waits.clear()
+        ours.commit()
+    assert not rewriting.clock.waits
 
 
 def test_where_writers_never_wait_nobody_stands_aside_for_a_stream():

@@ -57,8 +57,9 @@ def begin_carried(
 ) -> Carried:
     """Begins a write of rows with these columns. Nobody beats for it after the first beat: that is the caller's to see to."""
     writing = Writing(open_storage(source.url, dict(source.options)), SystemClock())
-    # A bulk load begins as an insert: whole base files would need a shuffle.
-    transaction = Transaction(writing, source, "insert" if operation == "bulk_insert" else operation, **how)
+    # A bulk load begins as an insert: whole base files would need a shuffle. Whoever is refused runs the job again.
+    spread = "insert" if operation == "bulk_insert" else operation
+    transaction = Transaction(writing, source, spread, repeats=True, **how)
     try:
         begun, plan, looked = transaction._handed_over(incoming, operation)  # noqa: SLF001  the other half of one thing
         ready = prepare(incoming.empty_table(), plan.schema, plan.config, operation=operation, columns=plan.columns)

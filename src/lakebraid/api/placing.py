@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakebraid import limits
+from lakebraid.api.evaluated import Evaluated
 from lakebraid.api.planning import slice_task
 from lakebraid.errors import UnsupportedTable
 from lakebraid.model.buckets import bucket_of_file_id
@@ -22,6 +25,7 @@ from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
 from lakebraid.model.placement import sizes_of
 from lakebraid.model.slicing import FileSlice, GroupId
+from lakebraid.model.timeline import Timeline
 from lakebraid.table.view import View, load_view
 from lakebraid.tasks.key_places import Ground, finder
 from lakebraid.tasks.placed_task import place, write_placed
@@ -35,14 +39,45 @@ from lakebraid.txn.session import Writing
 if TYPE_CHECKING:
     from lakebraid.spark.placing import KeptFrame
 
-Check = Callable[[frozenset[GroupId]], None]
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Where rows are about to be written, and what was known when that was found out."""
+
+    timeline: Timeline
+    groups: frozenset[GroupId]
+    is_closed: bool
+    """Whether a plan that moves rows has one of the groups."""
+    size: int
+    """Of the base files that are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    timeline: Timeline
+    ground: Ground
+
+    def at(self, targets: Iterable[Target]) -> Seen:
+        chosen = list(targets)
+        groups = frozenset(GroupId(t.partition, t.file_id) for t in chosen)
+        is_closed = any((group.partition, group.file_id) in self.ground.closed for group in groups)
+        return Seen(self.timeline, groups, is_closed, sum(t.slice.base_size for t in chosen if t.slice is not None))
 
 
 class Placing:
     """What one transaction has been given so far, and how it comes into files."""
 
-    def __init__(self, writing: Writing, properties: Mapping[str, str], tag: str, *, overwrites: bool = False) -> None:
+    def __init__(
+        self,
+        writing: Writing,
+        properties: Mapping[str, str],
+        tag: str,
+        evaluated: Evaluated | None = None,
+        *,
+        overwrites: bool = False,
+    ) -> None:
         """Spark's jobs run under `tag`. One that overwrites takes no notice of what is there."""
+        self._evaluated = evaluated
         self._writing, self._tag, self._overwrites = writing, tag, overwrites
         self._sizes = sizes_of(properties)
         self._kept: list[Piece | KeptFrame] = []
@@ -65,38 +100,44 @@ class Placing:
         from lakebraid.spark.placing import keep_frame  # noqa: PLC0415  only those who use Spark pay for it
 
         frames = self._frames
-        rows = keep_frame(plan, df, self._tag, frames[0].tasks if frames else None)
+        evaluate = partial(keep_frame, plan, df, self._tag, frames[0].tasks if frames else None)
+        rows = evaluate() if self._evaluated is None else self._evaluated.placed(plan.schema, evaluate)
         if isinstance(rows, pa.Table):
             self.keep(plan, rows)
         else:
             self._kept.append(rows)
 
-    def stage(self, plan: WritePlan, task: int, check: Check) -> tuple[list[StagedFile], int]:
+    def stage(
+        self, plan: WritePlan, task: int, check: Callable[[Seen], None], give_way: Callable[[Seen], bool]
+    ) -> tuple[list[StagedFile], int]:
         """Writes all rows into files that nobody sees yet: these, and the next free task number.
 
-        `check` is asked first, if a plan that moves rows has one of the file groups: it raises if that is in the way.
+        `check` is asked before, and raises if the commit would be refused; then `give_way`, which says whether others may
+        have written there meanwhile. Rows on Spark are not placed twice, so for them it is not asked.
         """
         storage = self._writing.storage
-        ground = self._ground(load_view(storage, plan.config, self._writing.clock), plan.start)
-
-        def ask(targets: Iterable[Target]) -> None:
-            groups = [(t.partition, t.file_id) for t in targets]
-            if not ground.closed.isdisjoint(groups):
-                check(frozenset(GroupId(*group) for group in groups))
-
         if self._frames:
-            return self._stage_frames(plan, ground, task, ask), task
+            look = self._look(plan)
+            return self._stage_frames(plan, look.ground, task, lambda targets: check(look.at(targets))), task
         pieces = [kept for kept in self._kept if isinstance(kept, Piece)]
         self._kept = []
-        changes = gather(plan, pieces, task)
-        changes, placed = place(storage, plan, changes, ground, finder(storage, plan, changes.rules))
-        ask(placed.targets)
+        given = gather(plan, pieces, task)
+        for left in reversed(range(limits.LOOKS_MAX)):
+            look = self._look(plan)
+            changes, placed = place(storage, plan, given, look.ground, finder(storage, plan, given.rules))
+            check(look.at(placed.targets))
+            if not left or not give_way(look.at(placed.targets)):
+                break
         return [*write_placed(storage, plan, changes, placed, task)], task + 1 + len(changes.pieces)
+
+    def _look(self, plan: WritePlan) -> _Look:
+        view = load_view(self._writing.storage, plan.config, self._writing.clock)
+        return _Look(view.timeline, self._ground(view, plan.start))
 
     def release(self) -> None:
         """Lets go of whatever was kept."""
         frames, self._kept = self._frames, []
-        if frames:
+        if frames and self._evaluated is None:  # else the next attempt may need them
             from lakebraid.spark.placing import release  # noqa: PLC0415  as above
 
             release(frames)

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import WriteConflict
+from lakebraid.model.config import CONCURRENCY, TableConfig
 from lakebraid.model.conflicts import Begun
 from lakebraid.model.slicing import GroupId
+from lakebraid.model.timeline import Timeline
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.alone import check_alone
 from lakebraid.txn.conflicts import EARLY, Rivals, allows_updates, begun, strategy_of
+from lakebraid.txn.other_keys import OtherKeys
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.same_keys import SameKeys
 from lakebraid.txn.touched_keys import TouchedKeys
@@ -26,17 +30,24 @@ class Rivalry:
 
     def __init__(
         self,
+        config: TableConfig,
         properties: Mapping[str, str],
         writer: str,
         *,
-        is_optimistic: bool,
-        is_isolated: bool,
         overwrites: bool = False,
-        is_alone: bool = False,
-        has_unique_keys: bool = False,
+        is_isolated: bool = False,
+        repeats: bool = False,
+        is_partial: bool = False,
     ) -> None:
-        self._writer, self._is_optimistic, self._is_isolated = writer, is_optimistic, is_isolated
-        self._overwrites, self._is_alone, self._has_unique_keys = overwrites, is_alone, has_unique_keys
+        """`repeats`: whoever is refused does the same again at once, so rivals which would change nothing of it are no
+        hindrance. A blind write needs to know nothing of the table, so that goes for all that began before it.
+        """
+        self._writer, self._overwrites, self._is_isolated, self._repeats = writer, overwrites, is_isolated, repeats
+        self._is_optimistic = config.concurrency == "occ" or config.is_placed
+        self.is_alone = config.concurrency == "single" and CONCURRENCY in properties
+        self._has_unique_keys = config.has_filters
+        self._other_keys = OtherKeys()
+        self._is_blind = repeats and not (config.is_placed or is_isolated or is_partial)
         self._strategy, self.updates_allowed = strategy_of(properties), allows_updates(properties)
         self._looks_early = properties.get(EARLY, "").strip().lower() == "true"
         self._noted: dict[str, Begun | TouchedKeys] = {}
@@ -49,11 +60,16 @@ class Rivalry:
     @property
     def matters(self) -> bool:
         """Whether there is anything to be noted at the beginning."""
-        return self._is_optimistic or self._is_isolated or self._overwrites or self._is_alone
+        return self._is_optimistic or self._is_isolated or self._overwrites or self.is_alone
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it is worth while to let earlier ones end: not for who has read already, or is refused for good."""
+        return self._rivals is not None and self._repeats and not self._is_isolated
 
     def note(self, now: Round, start: str) -> None:
         """To be asked inside of the decision that begins the write."""
-        if self._is_alone:
+        if self.is_alone:
             check_alone(now)
         if self._is_optimistic or self._overwrites:
             self._noted[start] = begun(now, start)
@@ -71,14 +87,28 @@ class Rivalry:
         else:
             self._touched = noted
 
-    def check_groups(self, now: Round, groups: frozenset[GroupId]) -> None:
-        """WriteConflict if another one touches these file groups, or is about to."""
+    def saw(self, timeline: Timeline) -> None:
+        """What this write depends on was read when the timeline was so."""
+        if self._rivals is not None and self._repeats:
+            start = self._rivals.begun.start
+            self._rivals.seen = frozenset(
+                i.request_time for i in timeline.writes if i.request_time < start < (i.completion_time or "")
+            )
+
+    def check_placed(self, now: Round, groups: frozenset[GroupId], *, is_closed: bool) -> None:
+        """WriteConflict if another one has touched these file groups by the time the table was looked at for where rows go,
+        or, where a plan has closed one of them, is about to.
+        """
         if self._rivals is not None:
-            self._rivals.check(now, groups, self._writer)
+            if not self._is_isolated:
+                self.saw(now.timeline())
+            (self._rivals.check if is_closed else self._rivals.check_early)(now, groups, self._writer)
 
     def check(self, now: Round, files: Sequence[StagedFile]) -> None:
         """WriteConflict if another writer was in the way."""
-        self.check_groups(now, _groups(files))
+        self._look_at(files)
+        if self._rivals is not None:
+            self._rivals.check(now, _groups(files), self._writer)
         if self._rivals is not None and self._same_keys is not None:
             self._same_keys.check(now, self._rivals.completed(now), files, self._writer)
         if self._touched is not None:
@@ -87,11 +117,18 @@ class Rivalry:
     def early_clash(self, ledger: Ledger, state: LedgerState, files: Sequence[StagedFile]) -> WriteConflict | None:
         """What the check at the commit would find for certain, if the table wants that to be looked for early."""
         if self._rivals is not None and self._looks_early:
+            self._look_at(files)
             try:
                 self._rivals.check_early(Round(ledger, state, 0), _groups(files), self._writer)
             except WriteConflict as clash:
                 return clash
         return None
+
+    def _look_at(self, files: Sequence[StagedFile]) -> None:
+        if self._rivals is not None:
+            # A first base file of a bucket would hide the log files of others.
+            self._rivals.is_blind = self._is_blind and not any(file.is_base for file in files)
+            self._rivals.are_apart = partial(self._other_keys.are_apart, files=files)
 
 
 def _groups(files: Sequence[StagedFile]) -> frozenset[GroupId]:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakebraid import limits
+from lakebraid.api.evaluated import Evaluated
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.api.looking import look
 from lakebraid.api.outcome import Operation
 from lakebraid.api.own_schema import OwnSchema
-from lakebraid.api.placing import Placing
+from lakebraid.api.placing import Placing, Seen
 from lakebraid.api.planning import Source
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
-from lakebraid.model.slicing import GroupId
 from lakebraid.table.view import load_view
 from lakebraid.tasks.known_keys import KnownKeys
 from lakebraid.tasks.row_changes import Piece
@@ -50,8 +50,10 @@ class Staging:
         placing: Placing | None,
         tag: str,
         check: Callable[[str], None],
+        evaluated: Evaluated | None = None,
     ) -> None:
         """`tag` names the jobs on Spark; `check` raises if the write has lost its place meanwhile."""
+        self._evaluated = evaluated
         self._writing, self._source, self._config = writing, source, config
         self._schema, self.plan_of = schema, plan_of
         self._placing, self._tag, self._check = placing, tag, check
@@ -81,12 +83,12 @@ class Staging:
         # A second base file of a group would hide the first: only the first rows become base files.
         return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
 
-    def place(self, operation: Operation, check_groups: Callable[[frozenset[GroupId]], None]) -> None:
-        """Puts the rows that were kept into their file groups; `check_groups` may refuse these before anything is written."""
+    def place(self, operation: Operation, check: Callable[[Seen], None], give_way: Callable[[Seen], bool]) -> None:
+        """Puts the rows that were kept into their file groups; `check` may refuse these before anything is written."""
         if self._placing is None or self._placing.is_empty or self._schema.columns is None:
             return
         plan = replace(self.plan_of(self._schema.columns), operation=operation)
-        files, self._task = self._placing.stage(plan, self._task, check_groups)
+        files, self._task = self._placing.stage(plan, self._task, check, give_way)
         self.files += files
 
     def check_new_keys(self, now: Round, start: str) -> None:
@@ -119,6 +121,9 @@ class Staging:
         if self._placing is not None:
             self._placing.keep_frame(plan, data)
             return
+        if self._evaluated is not None and self._evaluated.rows is not None:
+            self._write_arrow(self._evaluated.rows, operation)
+            return
         try:
             files, self._task = write_spark(
                 self._writing.storage,
@@ -126,13 +131,18 @@ class Staging:
                 data,
                 first_task=self._next_task(),
                 tag=self._tag,
-                keep=partial(self._keep, operation),
+                keep=partial(self._keep_frame, operation),
             )
         except Exception:
             self._check("write")  # cancelled because the place is lost: that is the error to tell
             raise
         self.files += files
         self._check("write")
+
+    def _keep_frame(self, operation: Operation, rows: pa.Table | None) -> None:
+        if self._evaluated is not None:
+            self._evaluated.keep(rows)
+        self._keep(operation, rows)
 
     def _keep(self, operation: Operation, rows: pa.Table | None) -> None:
         if self.kept is not None:

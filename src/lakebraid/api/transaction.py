@@ -13,17 +13,18 @@ import pyarrow as pa
 
 from lakebraid.api.beginning import NO_ROWS, Beginning, begin, checked
 from lakebraid.api.capturing import bases_beside
+from lakebraid.api.ended import incomplete, over, taken_away
+from lakebraid.api.evaluated import Evaluated
 from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, Overwriting, check_overwrite
 from lakebraid.api.own_schema import SCHEMA_CONFLICT, OwnSchema, SchemaConflicts, check_answer
-from lakebraid.api.placing import Placing
+from lakebraid.api.placing import Placing, Seen
 from lakebraid.api.planning import Source
 from lakebraid.api.rivalry import Rivalry
 from lakebraid.api.staging import Looking, Staging
-from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError, RolledBack, WriteConflict
+from lakebraid.errors import CommitUnknown, LakebraidError, WriteConflict
 from lakebraid.format.commit import CommitMetadata
-from lakebraid.model.config import CONCURRENCY
-from lakebraid.model.slicing import GroupId
+from lakebraid.model.timeline import Timeline
 from lakebraid.services.runner import ServiceRound
 from lakebraid.tasks.row_changes import Piece
 from lakebraid.tasks.staged_file import StagedFile
@@ -40,6 +41,7 @@ from lakebraid.txn.rollback import roll_back
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 from lakebraid.txn.slices_before import with_slices_before
+from lakebraid.txn.standing_aside import let_earlier_ones_end
 from lakebraid.txn.stats import write_stats
 from lakebraid.txn.stories import given_up, refused
 
@@ -74,13 +76,17 @@ class Transaction:
         spark: SparkSession | None = None,
         rows: Any = NO_ROWS,
         partitions: frozenset[str] = frozenset(),
+        repeats: bool = False,
+        evaluated: Evaluated | None = None,
         afterwards: Callable[[], ServiceRound] | None = None,
     ) -> None:
         """With `rows` they are looked at before the transaction begins, and written: what does not fit leaves no trace.
 
         `afterwards` is called when the commit is done; `partitions` go with `delete_partition`. An isolated one writes what it has computed from rows that it read
         after it began: its commit is refused if another writer has changed them. `stream` says who numbers the batches.
-        Those who begin with the same `token` begin the same write, as long as it is open.
+        Those who begin with the same `token` begin the same write, as long as it is open. One that `repeats` is done
+        again by itself if it is refused, so it is not refused where that would change nothing; `evaluated` hands the rows of
+        a data frame on from one attempt to the next.
         """
         self._arise(writing, afterwards)
         token, name = token or self._clock.token(), writer or process_name()
@@ -96,18 +102,12 @@ class Transaction:
             rows = checked(rows, schema, config, operation, chosen)
             placement = writing.placement(properties, self._ledger)
             overwrites = operation in OVERWRITES
-            is_alone = config.concurrency == "single" and CONCURRENCY in properties
-            placing = Placing(writing, properties, token, overwrites=overwrites) if config.is_placed else None
-            rivalry = Rivalry(
-                properties,
-                name,
-                is_optimistic=config.concurrency == "occ" or config.is_placed,
-                is_isolated=is_isolated,
-                overwrites=overwrites,
-                is_alone=is_alone,
-                has_unique_keys=config.has_filters,
+            placing = (
+                Placing(writing, properties, token, evaluated, overwrites=overwrites) if config.is_placed else None
             )
-            if is_alone:
+            kind = {"overwrites": overwrites, "is_isolated": is_isolated, "is_partial": chosen is not None}
+            rivalry = Rivalry(config, properties, name, repeats=repeats, **kind)
+            if rivalry.is_alone:
                 clear_dead(self._ledger, token)
             try:
                 start, into_base = begin(self._ledger, token, operation, name, rivalry, columns=chosen, batch=numbered)
@@ -135,7 +135,8 @@ class Transaction:
                     replaced=placement.replaced,
                 )
 
-            self._carry_on(begun, Staging(writing, source, config, schema, plan_of, placing, token, self._check_usable))
+            check = self._check_usable
+            self._carry_on(begun, Staging(writing, source, config, schema, plan_of, placing, token, check, evaluated))
             self._staging.spark = spark
             self._staging.kept = [] if is_isolated and placing is None else None
         if rows is not NO_ROWS:
@@ -208,6 +209,10 @@ class Transaction:
     def _rows_kept(self) -> list[Piece] | None:
         """Of an isolated one: all that was written so far, as long as that is little; else None."""
         return self._staging.kept
+
+    def _read(self, timeline: Timeline) -> None:
+        """Of an isolated one: the rows from which it computes are those of the table when its timeline was so."""
+        self._begun.rivalry.saw(timeline)
 
     def _write_again(self, piece: Piece) -> None:
         """Writes rows that an earlier attempt had written, as it did."""
@@ -337,7 +342,7 @@ class Transaction:
     def _stage(self) -> None:
         """Puts the rows that were kept until now into their file groups."""
         try:
-            self._staging.place(self._begun.operation, self._check_early)
+            self._staging.place(self._begun.operation, self._check_early, self._give_way)
         except WriteConflict:
             self._give_up()
             raise
@@ -347,9 +352,16 @@ class Transaction:
             raise
         self._check_usable("commit")
 
-    def _check_early(self, groups: frozenset[GroupId]) -> None:
+    def _check_early(self, seen: Seen) -> None:
         """WriteConflict if the commit would be refused as it is now; then nothing is written at all."""
-        self._begun.rivalry.check_groups(Round(self._ledger, self._ledger.newest().state, 0), groups)
+        now = Round(self._ledger, self._ledger.newest().state, 0, _timeline=seen.timeline)
+        self._begun.rivalry.check_placed(now, seen.groups, is_closed=seen.is_closed)
+
+    def _give_way(self, seen: Seen) -> bool:
+        """Whether others, who began before, were at the same file groups, and may be done now."""
+        return self._begun.rivalry.gives_way and let_earlier_ones_end(
+            self._ledger, self.instant, seen.groups, seen.size
+        )
 
     def _publish(self) -> str:
         begun = self._begun
@@ -370,25 +382,16 @@ class Transaction:
 
     def _check_usable(self, what: str) -> None:
         if self._end is not None:
-            raise InvalidArgument(
-                f"This transaction was {self._end} already and cannot {what}. Nothing was changed. Begin another."
-            )
+            raise over(self._end, what)
         if self._has_failed and what == "commit":
-            raise InvalidArgument(
-                f"A write of the transaction {self.instant} failed, so it cannot be committed: part of its rows may be "
-                "missing. Nothing of it is visible. Abort it, and begin another."
-            )
+            raise incomplete(self.instant)
         if self._clash is not None:
             self._give_up()
             raise self._clash
         if self._is_lost:
             self._end = "rolled back"
             self._heartbeat.stop()
-            raise RolledBack(
-                f"The write {self.instant} of {self._writing.storage.url} was rolled back by another process, which saw "
-                "no heartbeat for too long. Nothing of it is visible, now or later. Write again.",
-                instant=self.instant,
-            )
+            raise taken_away(self.instant, self._writing.storage.url)
 
     @contextlib.contextmanager
     def _timed(self, phase: str) -> Any:

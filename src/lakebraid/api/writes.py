@@ -13,6 +13,7 @@ from lakebraid import limits
 from lakebraid.api.altering import Alteration
 from lakebraid.api.conditional import delete_rows, merge_part, update_rows
 from lakebraid.api.deleting import with_ordering
+from lakebraid.api.evaluated import Evaluated
 from lakebraid.api.inputs import arrow_pieces, is_repeatable, is_spark, repeatable
 from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, PartitionLike, check_there, partition_names
@@ -308,11 +309,17 @@ class Writes:
         if is_likely and retries != 0:
             rows = repeatable(rows)
         retries = retries if is_likely or is_repeatable(rows) else 0
-        return self._until_unhindered(
-            lambda: Transaction(self._writing, self._source, operation, rows=rows, **how),
-            retries,
-            wait=self._stand_aside,
-        )
+        how |= {"rows": rows, "repeats": retries != 0}
+        evaluated = Evaluated() if is_likely and retries != 0 and is_spark(rows) else None
+        try:
+            return self._until_unhindered(
+                lambda: Transaction(self._writing, self._source, operation, evaluated=evaluated, **how),
+                retries,
+                wait=self._stand_aside,
+            )
+        finally:
+            if evaluated is not None:
+                evaluated.release()
 
     def _change(
         self,
@@ -326,11 +333,12 @@ class Writes:
         `compute` says whether the rows of a file group follow from that group alone: then they are kept for the next
         attempt, which computes those of the groups that were touched.
         """
-        how: dict[str, Any] = {"is_isolated": True, "evolve": False, **named}
+        how: dict[str, Any] = {"is_isolated": True, "evolve": False, "repeats": retries != 0, **named}
         redoing = Redoing(self._config)
 
         def fill(transaction: Transaction) -> None:
             snapshot = self.snapshot()
+            transaction._read(snapshot._view.timeline)  # noqa: SLF001  the other half of one thing
             part = redoing.part(snapshot)
             is_by_group = compute(transaction, part)
             for piece in part.kept:

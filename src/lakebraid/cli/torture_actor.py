@@ -15,11 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 import lakebraid as lb
+from lakebraid.api.transaction import Transaction
 from lakebraid.clock import SystemClock
 from lakebraid.txn.standing_aside import stand_aside
 
@@ -113,9 +114,9 @@ class Writer:
     def _transact(self, ids: list[int], *, deletes: bool) -> None:
         """One transaction. Its rows are noted before anybody can see them, its end after it is known."""
         begun = self.clock.monotonic()
-        txn = self.table.begin("delete" if deletes else "upsert", writer=self.name)
+        txn = self._begin("delete" if deletes else "upsert")
         number = self.clock.now_ms()
-        rows: list[dict[str, Any]] = [{"id": i, "ts": self._event_time(number)} for i in ids]
+        rows: list[dict[str, Any]] = [{"id": i, "ts": self._event_time(number, txn.instant)} for i in ids]
         if not deletes:
             rows = [{**row, "writer": self.number, "number": number, "note": f"{txn.instant}"} for row in rows]
         self.notes.say("begun", instant=txn.instant, deletes=deletes, rows=[list(row.values()) for row in rows])
@@ -128,13 +129,18 @@ class Writer:
         seconds = round(self.clock.monotonic() - begun, 4)
         self.notes.say("published", instant=result.instant, completion=result.completion_time, seconds=seconds)
 
-    def _event_time(self, now_ms: int) -> int:
+    def _begin(self, operation: Literal["upsert", "delete"]) -> Transaction:
+        """As `Table.upsert` and `Table.delete` do, which do themselves again."""
+        table = self.table
+        return Transaction(table._writing, table._source, operation, writer=self.name, repeats=True)  # noqa: SLF001 - the same
+
+    def _event_time(self, now_ms: int, start: str) -> int:
         """Coarse and often late, so that versions of different writers tie and stale ones come.
 
         Optimistic writers of one key come one after the other, and so do their times: a copy-on-write table forgets a
         delete once it is done, so a late event would bring the row back, as it does in Apache Hudi.
         """
-        return now_ms if self.is_optimistic else now_ms // 200 - self.chance.randint(0, 10)
+        return int(start) if self.is_optimistic else now_ms // 200 - self.chance.randint(0, 10)
 
 
 def _spark_frames(number: int) -> Callable[[list[dict[str, Any]]], Any]:

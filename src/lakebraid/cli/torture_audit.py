@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,10 @@ def audit(table: lb.Table, folder: Path, seconds: float) -> Verdict:
     instants = [entry.instant for entry in table.timeline(archived=True)]
     completed = {i.request_time: i.completion_time for i in instants if i.is_completed and i.is_write}
     writes = _writes(folder, completed, verdict)
-    _compare("at the end", verdict, _model(writes), _rows(table))
+    model = partial(_model, writes, in_turn=table._config.is_placed)  # noqa: SLF001 - what it was made with
+    _compare("at the end", verdict, model(), _rows(table))
     verdict.rows = table.count()
-    _check_reads(folder, writes, verdict)
+    _check_reads(folder, model, verdict)
     leftovers = table.rollback(timeout_seconds=0)
     if leftovers.rolled_back or leftovers.finished:
         verdict.problems.append(f"healing did not end: {leftovers}")
@@ -131,14 +133,16 @@ def _writes(folder: Path, completed: dict[str, str | None], verdict: Verdict) ->
     return writes
 
 
-def _model(writes: dict[str, _Write], until: str = "9") -> dict[int, Row]:
-    """The row with the greatest (ts, start) of each key, unless that is a delete."""
+def _model(writes: dict[str, _Write], until: str = "9", *, in_turn: bool) -> dict[int, Row]:
+    """The row with the greatest (ts, start) of each key, unless that is a delete. Where keys are looked up writers of a key
+    come in turn, and it is the row of the last one: a delete of what is not there leaves no trace, whatever its time.
+    """
     best: dict[int, tuple[tuple[int, str], bool, Row]] = {}
     for start, write in writes.items():
         if write.completion is None or write.completion > until:
             continue
         for row in write.rows:
-            rank = (row[1], start)
+            rank = (0, write.completion) if in_turn else (row[1], start)
             if row[0] not in best or best[row[0]][0] < rank:
                 best[row[0]] = (rank, write.deletes, row)
     return {key: row for key, (_, deleted, row) in best.items() if not deleted}
@@ -157,13 +161,13 @@ def _compare(when: str, verdict: Verdict, wanted: dict[int, Row], found: list[Ro
             verdict.problems.append(f"{when}: key {key} must be {wanted.get(key)} and is {seen.get(key)}")
 
 
-def _check_reads(folder: Path, writes: dict[str, _Write], verdict: Verdict) -> None:
+def _check_reads(folder: Path, model: Callable[[str], dict[int, Row]], verdict: Verdict) -> None:
     """Every answer that a reader got in between must be the table as of the time it claims: never half a commit."""
     for note in _notes(folder, "reader-*.jsonl"):
         if note["what"] != "read" or note["time"] is None:
             continue
         verdict.reads += 1
-        wanted = sorted((row[0], row[4]) for row in _model(writes, note["time"]).values())
+        wanted = sorted((row[0], row[4]) for row in model(note["time"]).values())
         if wanted != [tuple(row) for row in note["rows"]]:
             verdict.problems.append(f"a read as of {note['time']} saw other rows than were published then")
 

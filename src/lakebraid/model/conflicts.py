@@ -126,13 +126,17 @@ def find_clash(
     footprint: Callable[[Instant], Collection[GroupId]],
     *,
     by_bucket: bool,
+    are_apart: Callable[[Instant], bool] = lambda _: False,
 ) -> Clash | None:
-    """The first candidate that touches what is ours; `footprint` gives the groups that an instant touches."""
+    """The first candidate that touches what is ours; `footprint` gives the groups that an instant touches.
+
+    `are_apart` is asked about one that does, and says whether it has other keys there than we.
+    """
     ours: dict[object, GroupId] = {place_of(group, by_bucket=by_bucket): group for group in own}
     for other, rule in found:
         places = {place_of(group, by_bucket=by_bucket) for group in footprint(other)}
         met = tuple(group for place, group in ours.items() if place in places)
-        if met:
+        if met and not are_apart(other):
             return Clash(other, tuple(sorted(met)), rule)
     return None
 

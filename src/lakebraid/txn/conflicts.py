@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound, WriteConflict
 from lakebraid.format.names import MarkerName, parse_data_file
 from lakebraid.model.conflicts import STRATEGIES, Begun, Clash, Kind, Strategy, candidates, find_clash, kind_of
-from lakebraid.model.instant import WRITE_ACTIONS, Instant
+from lakebraid.model.instant import COMPLETED_AS, WRITE_ACTIONS, Instant
 from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline
 from lakebraid.table.history import load_history
@@ -19,7 +19,6 @@ from lakebraid.table.loading import load_commit
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import load_markers
 from lakebraid.txn.planned import load_planned
-from lakebraid.txn.plans import COMPLETED_AS
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.shared import pending_writes
 
@@ -38,6 +37,12 @@ class Rivals:
     strategy: Strategy
     updates_allowed: bool
     current: Kind = Kind.INGESTION
+    is_blind: bool = False
+    """Whether what this write holds is the same whatever others have written."""
+    seen: frozenset[str] = frozenset()
+    """Starts of completed instants that were there when this write read what it depends on."""
+    are_apart: Callable[[Round, Instant], bool] | None = None
+    """Of a blind write: whether a published one has other keys than it."""
     _footprints: dict[str, frozenset[GroupId]] = field(default_factory=dict)
 
     def check(self, now: Round, own: Collection[GroupId], writer: str) -> None:
@@ -56,20 +61,45 @@ class Rivals:
     def clash(self, now: Round, own: Collection[GroupId], *, is_early: bool = False) -> Clash | None:
         """The first candidate that touches one of these groups; without pending ones if it is early."""
         ledger = now.ledger
-        timeline = with_archived(now, self.begun)
-        every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
         # What is being taken back is on the timeline until its files are gone, and stops nobody.
-        met = ((i, rule) for i, rule in every if i.is_completed or i.request_time not in now.state.gone)
+        met = ((i, rule) for i, rule in self._candidates(now) if i.is_completed or i.request_time not in now.state.gone)
         found = ((instant, rule) for instant, rule in met if instant.is_completed or not is_early)
         return find_clash(
-            found, own, lambda instant: self._footprint(ledger, instant), by_bucket=ledger.config.buckets is not None
+            found,
+            own,
+            lambda instant: self._footprint(ledger, instant),
+            by_bucket=ledger.config.buckets is not None,
+            are_apart=lambda instant: self._are_apart(now, instant),
         )
 
     def completed(self, now: Round) -> list[Instant]:
         """Whoever has completed since this write began."""
+        return [instant for instant, _ in self._candidates(now) if instant.is_completed]
+
+    def _candidates(self, now: Round) -> list[tuple[Instant, str]]:
         timeline = with_archived(now, self.begun)
         every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
-        return [instant for instant, _ in every if instant.is_completed]
+        return [(instant, rule) for instant, rule in every if now.ledger.is_shared or not self._is_heeded(instant)]
+
+    def _is_heeded(self, rival: Instant) -> bool:
+        """Whether this write, done again after that rival, would be the same, byte for byte but for its own start.
+
+        One that began earlier and is published comes before ours in every order, and our base files hide its own. A
+        compaction finds blind rows in the slice after it, whenever it was planned (RFC-66). Beside Apache Hudi a bucket
+        may get a second file id meanwhile, so there nobody is heeded.
+        """
+        if self.is_blind and kind_of(rival) is Kind.COMPACTION:
+            return True
+        if not rival.is_completed or rival.request_time > self.begun.start:
+            return False
+        return rival.request_time in self.seen or (self.is_blind and rival.action != "replacecommit")
+
+    def _are_apart(self, now: Round, rival: Instant) -> bool:
+        """Whether it makes no difference which of two blind writes comes first, since they share no key."""
+        is_possible = (
+            self.is_blind and rival.is_completed and rival.action == "deltacommit" and not now.ledger.is_shared
+        )
+        return is_possible and self.are_apart is not None and self.are_apart(now, rival)
 
     def _footprint(self, ledger: Ledger, instant: Instant) -> frozenset[GroupId]:
         known = self._footprints.get(instant.request_time)

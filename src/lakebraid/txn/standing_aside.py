@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before a refused write is done again: whoever is at the same file groups may come to its end first.
+"""Whoever is at the same file groups may come to its end first: before a write rewrites them, and before a refused one is
+done again.
 
 Of writes that race for the same groups one wins, and what the others did was in vain; one after the other, each wins.
 That is politeness and nothing else: how long anybody waits changes nothing of what may be published.
@@ -12,6 +13,7 @@ from collections.abc import Collection
 from lakebraid import limits
 from lakebraid.errors import StorageError, WriteConflict
 from lakebraid.format.names import parse_data_file
+from lakebraid.format.times import parse_instant_time
 from lakebraid.model.conflicts import place_of
 from lakebraid.model.slicing import GroupId
 from lakebraid.txn.ledger import Ledger
@@ -34,6 +36,43 @@ def stand_aside(ledger: Ledger, refused: WriteConflict, attempt: int) -> None:
             times_free = 0 if _is_taken(ledger, groups, refused.facts.get("other")) else times_free + 1
         except StorageError:
             return  # the next attempt meets it, and says it
+
+
+def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId], work_bytes: int) -> bool:
+    """Waits for writes that began before this one and are at the same file groups; whether one of them has ended.
+
+    They will most likely be published first, and what this one did until then would be in vain. So nobody waits for
+    longer than its own work takes, unless one after the other comes to its end; and for nobody who has taken several times
+    as long already, and may be dead or asleep. Later ones wait for this one: no circle.
+    """
+    by_bucket = ledger.config.buckets is not None
+    wanted = {place_of(group, by_bucket=by_bucket) for group in groups}
+    # What was done until now would be done again, too.
+    done_seconds = min(_age_seconds(ledger, start), limits.ASIDE_SECONDS_MAX)
+    patience_seconds = left_seconds = done_seconds + work_bytes / limits.REWRITTEN_BYTES_PER_SECOND
+    met: set[str] = set()
+    earlier: set[str] = set()
+    while left_seconds > 0:
+        try:
+            opened = [s for s in ledger.newest().state.open if s < start]
+            lively = [s for s in opened if _age_seconds(ledger, s) < limits.LIVELY_TIMES * patience_seconds]
+            now = {s for s in lively if _may_touch(ledger, s, wanted, by_bucket=by_bucket)}
+        except StorageError:
+            break  # what comes next meets it, and says it
+        left_seconds = patience_seconds if earlier - now else left_seconds
+        met, earlier = met | now, now
+        if not now:
+            break
+        # Who is next looks often, those behind it less so.
+        pause_seconds = limits.ASIDE_LOOK_SECONDS * min(len(now) / 4, 1) * (0.2 + ledger.clock.random())
+        ledger.clock.sleep(pause_seconds)
+        left_seconds -= pause_seconds
+    return bool(met - earlier)
+
+
+def _age_seconds(ledger: Ledger, start: str) -> float:
+    """How long ago a write began, if clocks agree."""
+    return max(ledger.clock.now_ms() - parse_instant_time(start, ledger.config.zone), 1) / 1000
 
 
 def _is_taken(ledger: Ledger, groups: Collection[GroupId], other: object) -> bool:
