@@ -11,7 +11,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import WriteConflict
-from tests.interop.referee import Referee
+from tests.interop.referee import HudiRefused, Referee
 from tests.interop.test_hudi_reads_our_writes import read_by_rs, rows_of
 from tests.reference import hudi_rows, our_rows
 
@@ -97,6 +97,18 @@ def begun_before_a_row_was_opened(table: lb.Table) -> Rows:
     return {1: (1, "again", 7, None), 2: (1, None, 7, None)}
 
 
+def of_all_columns_over_the_deleted(table: lb.Table) -> Rows:
+    """Nothing is left out, and yet it is a partial update: over a delete it opens a row like any other."""
+    table.bulk_insert([{"id": k, "ts": 1, "a": "old", "b": k, "c": "old"} for k in (1, 2, 3)])
+    whole(table, 2, 4, 5)
+    table.delete([{"id": 1}, {"id": 4}])
+    rows = [{"id": k, "ts": 3, "a": "new", "b": 3, "c": None} for k in (1, 2, 4, 9)]
+    table.upsert(rows[::2], columns=list(NAMES))
+    table.upsert(rows[1::2], columns=list(NAMES), block_format="avro")
+    new = dict.fromkeys((1, 2, 4, 9), (3, "new", 3, None))
+    return new | {3: (1, "old", 3, "old"), 5: (2, "a5", 5, "c5")}
+
+
 STORIES: list[Callable[[lb.Table], Rows]] = [
     alone,
     first_of_all,
@@ -105,6 +117,7 @@ STORIES: list[Callable[[lb.Table], Rows]] = [
     compacted_between,
     behind_a_row_that_began_later,
     begun_before_a_row_was_opened,
+    of_all_columns_over_the_deleted,
 ]
 
 
@@ -138,3 +151,21 @@ def test_hudi_misses_a_whole_row_that_is_older_than_a_skeleton_and_came_later_un
         [("x", None, None)],
         [("x", 1, "c")],
     ]
+
+
+@pytest.mark.parametrize("ordering", [None, "ts"], ids=["commit_time", "event_time"])
+def test_by_commit_time_hudi_reads_no_row_over_a_delete_behind_a_partial_update_until_it_is_compacted(
+    ordering: str | None, referee: Referee, tmp_path: Path
+) -> None:
+    """Whatever wrote the row, and of whichever key the update was: Hudi folds the row with the delete as if that had columns."""
+    table = create(tmp_path / "t", ordering)
+    whole(table, 1, 1, 2)
+    part(table, 2, "a", "x", 2)
+    table.delete([{"id": 1}])
+    whole(table, 3, 1)
+    if ordering is None:
+        with pytest.raises(HudiRefused, match="Exception when reading log file"):
+            referee.ask("read", path=str(tmp_path / "t"))
+        table.compact()
+    ours = our_rows(table.to_arrow(meta_columns=True))
+    assert hudi_rows(rows_of(referee.ask("read", path=str(tmp_path / "t"))["rows"])) == ours and len(ours) == 2

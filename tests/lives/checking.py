@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from lakebraid.errors import SnapshotExpired
+from tests.lives.based import check_bases
+from tests.lives.captures import check_captured
 from tests.lives.kinds import TYPES, Row
 from tests.lives.life import Life
-from tests.lives.world import World, check_replayed
+from tests.lives.world import World, check_images, check_replayed, check_same, check_upserts
 
 Term = tuple[str, str, Any]
 _ALLOWED = {"writer-dead", "hidden-from-hudi", "staged-leftover"}
@@ -27,11 +28,13 @@ def check(life: Life, *, is_thorough: bool = False) -> None:
     assert keyed(life, snapshot.to_arrow()) == life.world.rows()
     told = {name: TYPES[kind] for name, kind in life.world.columns.items()}
     assert {field.name: field.type for field in snapshot.schema} == told
+    check_captured(life)
     life.checks += 1
     if is_thorough:
         assert life.other.count() == len(life.world.rows())
-        for moment, world in life.past:
-            check_past(life, moment, world)
+        for number, (moment, world) in enumerate(life.past):
+            check_past(life, moment, world, is_close=number % 4 == life.checks % 4)
+        check_bases(life)
         check_around(life)
     elif life.checks % 3 == 0:
         check_past(life, *life.past[life.checks * 7 % len(life.past)])
@@ -44,8 +47,8 @@ def keyed(life: Life, rows: pa.Table) -> dict[Any, Row]:
     return found
 
 
-def check_past(life: Life, moment: str, world: World) -> None:
-    """As of a moment, and what has changed since."""
+def check_past(life: Life, moment: str, world: World, *, is_close: bool = True) -> None:
+    """As of a moment, and what has changed since; if it is a close look, in all forms."""
     is_kept = moment >= life.since or moment in life.pins.values()
     try:
         found = keyed(life, life.other.to_arrow(as_of=moment))
@@ -56,11 +59,25 @@ def check_past(life: Life, moment: str, world: World) -> None:
     assert found == world.rows(), f"as of {moment}"
     changes = life.other.changes(after=moment)
     check_replayed(life.kind, life.world, world, changes, f"changes after {moment}")
-    images = life.other.changes(after=moment, images=True).to_arrow().to_pylist()
-    before = [row for row in images if row["_change_type"] in ("update_preimage", "delete")]
-    there = list(replace(life.world, versions=world.versions).rows().values())
-    assert all({n: row[n] for n in life.world.columns} in there for row in before), f"images after {moment}"
+    if is_close:
+        _check_other_forms(life, moment, world)
     assert life.other.changes(after=changes.next_position, until=changes.next_position).to_arrow().num_rows == 0
+
+
+def _check_other_forms(life: Life, moment: str, world: World) -> None:
+    """Rows before updates are those of then; without kinds, and until a moment of the past, the changes are the same."""
+    later = [past for past in life.past if past[0] > moment]
+    until, then = later[life.checks % len(later)] if later else (moment, world)
+    if until >= life.since or not life.has_cleaned:
+        changes = life.other.changes(after=moment, until=until)
+        check_replayed(life.kind, then, world, changes, f"changes after {moment} until {until}")
+    check_images(life.kind, life.world, world, life.other.changes(after=moment, images=True), f"images after {moment}")
+    check_upserts(life.kind, life.world, world, life.other.changes(after=moment, kinds=False), f"after {moment}")
+    names = [*life.world.columns][: 1 + life.checks % 3]
+    whole, some = (life.other.changes(after=moment, columns=n).to_arrow().to_pylist() for n in (None, names))
+    told = [{n: row[n] for n in (*names, "_change_type", "_commit_completion_time")} for row in whole]
+    check_same(some, told, f"some columns after {moment}")
+    check_bases(life, moment, world)
 
 
 def check_around(life: Life) -> None:
@@ -81,7 +98,7 @@ def check_around(life: Life) -> None:
 
 def look(life: Life, columns: Sequence[str] | None, where: Sequence[Term] | str, terms: Sequence[Term]) -> None:
     """A filtered read is the filtered oracle."""
-    wanted = [row for row in life.world.rows().values() if all(_holds(row, term) for term in terms)]
+    wanted = [row for row in life.world.rows().values() if all(holds(row, term) for term in terms)]
     names = list(life.world.columns) if columns is None else list(columns)
     found = life.table.to_arrow(columns=columns, where=where).to_pylist()
     expected = [{name: row[name] for name in names} for row in wanted]
@@ -93,7 +110,7 @@ def look(life: Life, columns: Sequence[str] | None, where: Sequence[Term] | str,
     assert life.table.count(where=where) == len(expected)
 
 
-def _holds(row: Row, term: Term) -> bool:
+def holds(row: Row, term: Term) -> bool:
     name, operator, value = term
     found = row[name]
     if operator == "is null":

@@ -33,6 +33,8 @@ class Open:
     changes: list[Change] = field(default_factory=list)
     columns: Columns = field(default_factory=dict)
     is_dead: bool = False
+    calls: int = 0
+    """How often it was given rows."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakebraid.api.table import Table
+from lakebraid.clock import Clock
+from lakebraid.model.config import CDC, CDC_MODE, CDC_MODES, CLOCK_SKEW
+from lakebraid.model.writable import FILE_LOCK
+from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
-from tests.scene import TickingClock, make_table
+from tests.scene import make_table
 
 Row = dict[str, Any]
 Columns = dict[str, str]
@@ -87,6 +91,10 @@ class Kind:
     merges: bool = False
     """Schema changes of two writers are joined."""
     properties: tuple[tuple[str, str], ...] = ()
+    captures: str = ""
+    """The mode of change data capture, if there is any."""
+    shared: bool = False
+    """Whether every decision is made inside of Hudi's lock."""
 
     @property
     def is_placed(self) -> bool:
@@ -112,8 +120,8 @@ class Kind:
     def partition(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.partitions)
 
-    def create(self, clock: TickingClock) -> Table:
-        storage = MemoryStorage("memory://life", clock)
+    def create(self, clock: Clock, storage: Storage | None = None) -> Table:
+        storage = storage or MemoryStorage("memory://life", clock)
         schema = pa.schema([pa.field(n, TYPES[t], n not in self.required) for n, t in self.columns])
         return make_table(
             storage,
@@ -127,8 +135,16 @@ class Kind:
             concurrency=self.concurrency,
             buckets=self.buckets,
             hive_style_partitioning=self.hive,
-            properties=dict(self.properties) | ({"hoodie.lakebraid.schema.conflict": "merge"} if self.merges else {}),
+            properties=dict(self.properties) | self._stated(),
         )
+
+    def _stated(self) -> dict[str, str]:
+        stated = {"hoodie.lakebraid.schema.conflict": "merge"} if self.merges else {}
+        if self.captures:
+            stated |= {CDC: "true", CDC_MODE: self.captures}
+        if self.shared:
+            stated |= {"hoodie.write.lock.provider": FILE_LOCK, CLOCK_SKEW: "1"}
+        return stated
 
 
 def random_kind(dice: Random) -> Kind:
@@ -165,6 +181,7 @@ def random_kind(dice: Random) -> Kind:
         name = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
         properties["hoodie.write.lock.conflict.resolution.strategy"] = name
     required = ("c0",) if dice.random() < 0.2 else ()
+    captures = dice.choice(CDC_MODES) if dice.random() < 0.2 else ""
     return Kind(
         table_type,
         index,
@@ -179,6 +196,8 @@ def random_kind(dice: Random) -> Kind:
         required,
         dice.random() < 0.3,
         tuple(properties.items()),
+        captures,
+        dice.random() < 0.15,
     )
 
 
@@ -208,6 +227,8 @@ def an_order(dice: Random, kind: Kind, least: int) -> Row:
     row: Row = {}
     for name in kind.ordering:
         number = dice.randint(least, least + 5) if name == "ts" else dice.randint(0, 2)
+        if number == 0 and kind.ordering == (name,) and types[name] == "int":
+            number = 1  # in a delete an int 0 says "no ordering value" (docs/differences.md)
         row[name] = order_value(number, types[name])
     return row
 

@@ -8,24 +8,28 @@ from dataclasses import replace
 from typing import Any
 
 from lakebraid.api.outcome import WriteResult
+from lakebraid.clock import Clock
 from lakebraid.errors import CommitRefused, InvalidArgument, RolledBack, SchemaConflict, SnapshotExpired, WriteConflict
+from lakebraid.storage import Storage
 from tests.lives.judging import OVERWRITES, Done, Open, done_of, is_excused, justified, must_be_refused, schemas_clash
 from tests.lives.kinds import TYPES, Columns, Kind, Row, as_arrow
-from tests.lives.world import Change, World, check_replayed
+from tests.lives.world import Change, World
 from tests.scene import TickingClock, table_on
 
 
 class Life:
     """Steps are methods; whatever they are told is a plain value, so that a failed life prints as a script."""
 
-    def __init__(self, kind: Kind) -> None:
-        self.kind, self.clock = kind, TickingClock()
-        self.table = kind.create(self.clock)
+    def __init__(self, kind: Kind, clock: Clock | None = None, storage: Storage | None = None) -> None:
+        self.kind, self.clock = kind, clock or TickingClock()
+        self.table = kind.create(self.clock, storage)
         self.other = table_on(self.table._storage, self.clock)
         self.world = World(dict(kind.columns))
         first = self.table.snapshot().completion_time
         self.past: list[tuple[str, World]] = [(first, self.world)]
         self.open: dict[str, Open] = {}
+        self.begun: list[str] = []
+        """The starts of all of them."""
         self.done: list[Done] = []
         self.plans: dict[str, tuple[str, str]] = {}
         """Names, kinds and instants of plans that nobody has run."""
@@ -41,6 +45,8 @@ class Life:
         self.held: list[tuple[Any, World, int]] = []
         """Readers that read later."""
         self.refusals: list[str] = []
+        self.fresh: tuple[str, str, World, World] | None = None
+        """The start of the last write, the moment before it, and the table before and after it."""
         self.waited = self.checks = 0
 
     # --- writes ------------------------------------------------------------------------------------------------------
@@ -66,15 +72,15 @@ class Life:
             how |= {"writer": batch[0], "batch": batch[1]}
         if self.has_clusterings():
             how["retries"] = 0
-        made = self._opening(operation, partial, rows, new)
-        result = self._tried(made, lambda: getattr(self.table, operation)(given, **how))
+        made = self.opening(operation, partial, rows, new)
+        result = self.tried(made, lambda: getattr(self.table, operation)(given, **how))
         if result is None:
             return
         if batch is not None and batch[1] <= self.world.batches.get(batch[0], -1):
             assert result.is_repeated, "an old batch was published again"
             return
         assert not result.is_repeated, "a new batch passed for an old one"
-        self._published(made, result)
+        self.published(made, result)
         if batch is not None:
             self.world = replace(self.world, batches={**self.world.batches, batch[0]: batch[1]})
             self.past[-1] = (result.completion_time, self.world)
@@ -84,22 +90,22 @@ class Life:
 
     def delete(self, keys: list[Row]) -> None:
         """Deletes by key; ordering values count if they are there."""
-        made, ordering = self._opening("delete", None, [], None), self.kind.ordering
+        made, ordering = self.opening("delete", None, [], None), self.kind.ordering
         has_order = bool(ordering and keys) and ordering[0] in keys[0]
         made.changes += [change for key in keys for change in self._deletes(key, has_order=has_order)]
         how = {"retries": 0} if self.has_clusterings() else {}
-        result = self._tried(made, lambda: self.table.delete(as_arrow(self.kind, keys, self.world.columns), **how))
+        result = self.tried(made, lambda: self.table.delete(as_arrow(self.kind, keys, self.world.columns), **how))
         if result is not None:
-            self._published(made, result)
+            self.published(made, result)
 
     def delete_partitions(self, partitions: list[Row]) -> None:
         """Deletes all rows of partitions."""
-        made = self._opening("delete_partition", None, partitions, None)
+        made = self.opening("delete_partition", None, partitions, None)
         how = {"retries": 0} if self.has_clusterings() else {}
-        result = self._tried(made, lambda: self.table.delete_partitions(partitions, missing_ok=True, **how))
+        result = self.tried(made, lambda: self.table.delete_partitions(partitions, missing_ok=True, **how))
         if result is not None:
             made.changes = []
-            self._published(made, result, {self.kind.partition(p) for p in partitions})
+            self.published(made, result, {self.kind.partition(p) for p in partitions})
 
     def begin(self, name: str, operation: str, partial: Sequence[str] | None = None) -> None:
         """Opens a transaction."""
@@ -112,14 +118,16 @@ class Life:
         except WriteConflict as refused:
             justified(refused, self.kind.concurrency == "single" and self.living())
             return
-        made = self._opening(operation, partial, [], None)
+        made = self.opening(operation, partial, [], None)
         made.transaction = transaction
+        self.begun.append(transaction.instant)
         self.open[name] = made
 
     def more(self, name: str, rows: list[Row], new: Columns | None = None) -> None:
         """Rows for an open transaction."""
         if name in self.open:
             made = self.open[name]
+            made.calls += 1
             known = {**made.began.columns, **made.columns, **(new or {})}
             rows = [{n: v for n, v in row.items() if n in known} for row in rows]
             made.transaction.write(as_arrow(self.kind, rows, self.world.columns, known))
@@ -136,10 +144,10 @@ class Life:
         """Publishes an open transaction."""
         if name in self.open:
             made = self.open.pop(name)
-            result = self._tried(made, made.transaction.commit)
+            result = self.tried(made, made.transaction.commit)
             if result is not None:
                 assert not made.is_dead, "what was rolled back was published"
-                self._published(made, result)
+                self.published(made, result)
 
     def abort(self, name: str) -> None:
         """Gives a transaction up."""
@@ -163,8 +171,8 @@ class Life:
                 case "reorder":
                     alteration.reorder(told[0])
                     columns = {n: columns[n] for n in dict.fromkeys((*told[0], *columns))}
-        made = self._opening("alter", None, [], None)
-        result = self._tried(made, alteration.commit)
+        made = self.opening("alter", None, [], None)
+        result = self.tried(made, alteration.commit)
         if result is not None:
             self.world = replace(self.world, columns=columns)
             self._remember(made, result)
@@ -255,41 +263,6 @@ class Life:
         assert not later, "a restore went behind a savepoint"
         self._returned(moment, done.completion_time or "")
 
-    def consume(self, name: str) -> None:
-        """A named reader comes, reads on, and says so."""
-        is_new = name not in self.consumers
-        consumer = self.other.consumer(name)
-        if is_new:
-            self.consumers[name] = (consumer.position or "", self.world)
-            return
-        position, seen = self.consumers[name]
-        if self._is_lost(position):
-            self.other.drop_consumer(name)
-            del self.consumers[name]
-            return
-        assert consumer.position == position
-        changes = consumer.changes()
-        check_replayed(self.kind, self.world, seen, changes, f"the consumer {name} at {position}")
-        self.consumers[name] = (consumer.commit(changes), self.world)
-
-    def hold(self) -> None:
-        """A reader takes the table as it is, and reads later."""
-        snapshot = self.other.snapshot()
-        snapshot.__enter__()
-        self.held.append((snapshot, self.world, self.waited))
-
-    def let_go(self) -> None:
-        """It reads what was there then, whatever was cleaned meanwhile."""
-        if self.held:
-            snapshot, world, waited = self.held.pop()
-            try:
-                rows = snapshot.to_arrow().to_pylist()
-                assert {self.kind.identity(row): row for row in rows} == world.rows(), "a held snapshot"
-            except SnapshotExpired:
-                assert self.waited > waited or self.lost, "a held snapshot was cleaned away"
-            finally:
-                snapshot.__exit__(None, None, None)
-
     def wait(self, seconds: int) -> None:
         self.clock.sleep(seconds)
         self.waited += seconds
@@ -303,7 +276,7 @@ class Life:
 
     # --- what becomes of a write ---------------------------------------------------------------------------------------
 
-    def _opening(self, operation: str, partial: Sequence[str] | None, rows: list[Row], new: Columns | None) -> Open:
+    def opening(self, operation: str, partial: Sequence[str] | None, rows: list[Row], new: Columns | None) -> Open:
         made = Open(
             None,  # type: ignore[arg-type]
             operation,
@@ -329,7 +302,7 @@ class Life:
         if row is not None and self.kind.partition(row) == self.kind.partition(key):
             yield Change({**key, **{name: row[name] for name in self.kind.ordering}}, is_delete=True)
 
-    def _tried(self, made: Open, call: Callable[[], WriteResult]) -> WriteResult | None:
+    def tried(self, made: Open, call: Callable[[], WriteResult]) -> WriteResult | None:
         """What the write gave; None if it was refused, for a good reason."""
         try:
             result = call()
@@ -348,7 +321,7 @@ class Life:
         assert self.kind.merges or not schemas_clash(self, made), "two schemas, and neither was refused"
         return result
 
-    def _published(self, made: Open, result: WriteResult, partitions: set[Any] | None = None) -> None:
+    def published(self, made: Open, result: WriteResult, partitions: set[Any] | None = None) -> None:
         world, kind = self.world, self.kind
         if made.operation in OVERWRITES:
             gone = {kind.partition(change.row) for change in made.changes} if partitions is None else partitions
@@ -360,7 +333,9 @@ class Life:
         self._remember(made, result, partitions)
 
     def _remember(self, made: Open, result: WriteResult, partitions: set[Any] | None = None) -> None:
-        assert result.completion_time > self.past[-1][0], "a completion time did not rise"
+        moment, world = self.past[-1]
+        assert result.completion_time > moment, "a completion time did not rise"
+        self.fresh = (result.instant, moment, world, self.world)
         self.past.append((result.completion_time, self.world))
         self.done.append(done_of(self.kind, made, result, partitions))
 
@@ -396,5 +371,5 @@ class Life:
         cleaned = [one.result for one in ended.ran if one.service == "clean" and one.result]
         self.since = max([self.since, *(one.readable_since or "" for one in cleaned)])
 
-    def _is_lost(self, moment: str) -> bool:
+    def is_lost(self, moment: str) -> bool:
         return any(low < moment < high for low, high in self.lost)

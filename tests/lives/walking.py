@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from tests.lives.checking import check, look
 from tests.lives.choosing import Step, choose
+from tests.lives.following import consume, hold, let_go
 from tests.lives.kinds import Kind, random_kind
 from tests.lives.life import Life
+
+STEPS: Final[Mapping[str, Callable[..., None]]] = {"look": look, "consume": consume, "hold": hold, "let_go": let_go}
+"""Steps that are no methods of a life."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Failure:
             "from datetime import date",
             "from decimal import Decimal",
             "from tests.lives.checking import check, look",
+            "from tests.lives.following import consume, hold, let_go",
             "from tests.lives.kinds import Kind",
             "from tests.lives.life import Life",
             "",
@@ -36,7 +41,8 @@ class Failure:
         ]
         for name, args, how in self.steps:
             told = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in how.items())])
-            lines += [f"look(life, {told})" if name == "look" else f"life.{name}({told})", "check(life)"]
+            comma = ", " if told else ""
+            lines += [f"{name}(life{comma}{told})" if name in STEPS else f"life.{name}({told})", "check(life)"]
         return "\n".join([*lines, "check(life, is_thorough=True)", "", self.said])
 
 
@@ -72,8 +78,8 @@ def end(life: Life) -> None:
 
 def apply(life: Life, step: Step) -> None:
     name, args, how = step
-    if name == "look":
-        look(life, *args, **how)
+    if name in STEPS:
+        STEPS[name](life, *args, **how)
     else:
         getattr(life, name)(*args, **how)
 

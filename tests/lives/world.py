@@ -95,6 +95,45 @@ def check_replayed(kind: Kind, now: World, seen: World, changes: Any, what: str)
     assert rows == {identity(row): row for row in now.rows().values()}, what
 
 
+def check_images(kind: Kind, now: World, seen: World, changes: Any, what: str) -> None:
+    """Each change with the row as it was seen, and as it is now."""
+    identity = replace(kind, index="simple").identity
+    old = {identity(row): row for row in replace(now, versions=seen.versions).rows().values()}
+    new = {identity(row): row for row in now.rows().values()}
+    told = [(row.pop("_change_type"), row) for row in _untimed(changes)]
+    expected = [("insert", new[key]) for key in new.keys() - old.keys()]
+    expected += [("delete", old[key]) for key in old.keys() - new.keys()]
+    both = [key for key in old.keys() & new.keys() if old[key] != new[key]]
+    expected += [("update_preimage", old[key]) for key in both] + [("update_postimage", new[key]) for key in both]
+    check_same(told, expected, what)
+
+
+def check_upserts(kind: Kind, now: World, seen: World, changes: Any, what: str) -> None:
+    """Without kinds: rows that are there now and were not there so, and those that are gone."""
+    identity = replace(kind, index="simple").identity
+    old = {identity(row): row for row in replace(now, versions=seen.versions).rows().values()}
+    new = {identity(row): row for row in now.rows().values()}
+    told = [(row.pop("_change_type"), row) for row in _untimed(changes)]
+    expected = [("upsert", row) for key, row in new.items() if old.get(key) != row]
+    expected += [("delete", old[key]) for key in old.keys() - new.keys()]
+    check_same(told, expected, what)
+
+
+def check_same(found: Iterable[Any], expected: Iterable[Any], what: str) -> None:
+    """The same values, as often, in any order."""
+    left, more = list(expected), []
+    for value in found:
+        if value in left:
+            left.remove(value)
+        else:
+            more.append(value)
+    assert not left and not more, f"{what}: missing {left}, not expected {more}"
+
+
+def _untimed(changes: Any) -> list[Row]:
+    return [{n: v for n, v in row.items() if n != "_commit_completion_time"} for row in changes.to_arrow().to_pylist()]
+
+
 def _version(kind: Kind, change: Change, start: str, place: int) -> Version:
     order = tuple(change.row.get(name) for name in kind.ordering)
     is_delete = change.is_delete or bool(change.row.get(SOFT))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,35 @@ def test_merge_by_a_condition_with_given_values(table: lb.Table, spark: SparkSes
     assert by_key(table) == {-1: None, 0: 0, 1: 6, 2: 2, 3: 8, 4: 4, 5: 10}
 
 
+def test_a_merge_by_something_else_than_keys_updates_the_rows_that_it_met_and_no_others(
+    table: lb.Table, spark: SparkSession
+) -> None:
+    """The source's column of the name of the key made it write another row, and leave the one that it met as it was."""
+    source = spark.createDataFrame([(5, 0, 2, 50), (77, 2, 2, 70)], "id bigint, meets bigint, ts bigint, n int")
+    table.merge(source, on="t.id = s.meets", not_matched_insert=None)
+    assert by_key(table) == {0: 50, 1: 1, 2: 70, 3: 3, 4: 4, 5: 5}
+
+
+def test_a_merge_by_the_key_alone_leaves_rows_in_their_partitions(tmp_path: Path, spark: SparkSession) -> None:
+    """A second row of the key came into the source's partition."""
+    table = lb.Table.create(tmp_path / "t", DDL, record_keys="id", partition_by="town", ordering_fields="ts", buckets=1)
+    table.upsert(ROWS[:2])
+    table.merge([{"id": 1, "ts": 2, "town": "there", "n": 10}], on="id")
+    found = table.to_arrow().to_pylist()
+    assert sorted((row["id"], row["town"], row["n"]) for row in found) == [(0, "there", 0), (1, "here", 10)]
+
+
 def test_merge_takes_rows_of_any_kind(table: lb.Table) -> None:
     table.merge([{"id": 1, "ts": 2, "n": 50}], not_matched_insert=None)
     assert by_key(table)[1] == 50
+
+
+def test_merge_of_rows_keeps_times_without_a_zone_as_they_are(tmp_path: Path, spark: SparkSession) -> None:
+    """They became times of the session's zone on their way through Spark, and were refused."""
+    table = lb.Table.create(tmp_path / "t", "id bigint, at timestamp_ntz", record_keys="id", buckets=1)
+    table.upsert([{"id": 1, "at": datetime(2026, 1, 1, 12)}])
+    table.merge([{"id": 1, "at": datetime(2026, 1, 2, 12)}, {"id": 2, "at": datetime(2026, 1, 3, 12)}])
+    assert by_key(table, "at") == {1: datetime(2026, 1, 2, 12), 2: datetime(2026, 1, 3, 12)}
 
 
 @pytest.mark.parametrize(

@@ -148,11 +148,26 @@ def test_tables_without_capture_look_at_nothing_and_say_nothing_of_slices(tmp_pa
 def test_deletes_among_the_rows_of_an_overwrite_are_refused_where_changes_are_captured(tmp_path: Path) -> None:
     t = make(tmp_path)
     t.upsert([row("a", 1)])
-    with pytest.raises(lb.InvalidArgument, match="deletes cannot be among"):
+    with pytest.raises(lb.InvalidArgument, match="rows that are deletes"):
         t.insert_overwrite_table(
             [row("b", 1) | {"_hoodie_is_deleted": True}, row("c", 1) | {"_hoodie_is_deleted": False}]
         )
     assert [r["id"] for r in t.to_arrow().to_pylist()] == ["a"]
+
+
+def test_an_overwrite_that_gets_its_rows_in_pieces_is_told_why_it_is_refused_where_changes_are_captured(
+    tmp_path: Path,
+) -> None:
+    """It was told of deletes, and had none."""
+    t = make(tmp_path, partition_by="p")
+    t.upsert([row("a", 1)])
+    overwrite = t.begin("insert_overwrite")
+    overwrite.write([row("b", 1)])
+    overwrite.write([row("c", 1, "y")])
+    with pytest.raises(lb.InvalidArgument, match=r"several calls of `write`.* Give all other rows in one call"):
+        overwrite.commit()
+    overwrite.abort()
+    assert [r["id"] for r in t.to_arrow().to_pylist()] == ["a"] and len(t.audit()) == 0
 
 
 def test_our_changes_of_a_table_with_capture_are_those_of_any_table(tmp_path: Path) -> None:

@@ -20,18 +20,19 @@ def bases_beside(
 ) -> Iterator[StagedFile]:
     """Base files without rows: of an overwrite, and of file groups that begin where the table captures changes."""
     if overwriting is not None:
-        _check_no_deletes(ledger, files)
+        _check_no_logs(ledger, files)
         yield from overwriting.seeds(ledger, ledger.storage, plan_of(), files)
     elif ledger.config.cdc_enabled:
         yield from _first_bases(ledger, plan_of, files)
 
 
-def _check_no_deletes(ledger: Ledger, files: Sequence[StagedFile]) -> None:
+def _check_no_logs(ledger: Ledger, files: Sequence[StagedFile]) -> None:
     if ledger.config.cdc_enabled and not all(file.is_base for file in files):
         raise InvalidArgument(
-            f"Rows that are deletes cannot be among those of an overwrite of {ledger.storage.url}, which captures changes "
-            "(hoodie.table.cdc.enabled): Hudi's CDC query could not read that commit. Nothing was replaced. Leave them out; "
-            "whatever the overwrite does not bring is gone anyway.",
+            f"The overwrite of {ledger.storage.url}, which captures changes (hoodie.table.cdc.enabled), has rows that are "
+            "deletes, or got its rows by several calls of `write`. Those lie in log files, and Hudi's CDC query could not "
+            "read the commit. Nothing was replaced. Leave deletes out: whatever an overwrite does not bring is gone anyway. "
+            "Give all other rows in one call.",
             path=ledger.storage.url,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -83,16 +84,17 @@ class Changes:
 
     @property
     def _are_few(self) -> bool:
-        news = sum(logs.size if logs else t.size for t, logs in ((t, t.new_logs) for t in self._tasks))
+        units = [unit for task in self._tasks for unit in task.units]
+        news = sum(logs.size if logs else t.size for t, logs in ((t, t.new_logs) for t in units))
         return (
             news <= limits.SPARK_CHANGES_BYTES
-            and sum(task.size for task in self._tasks) <= limits.SPARK_COUNT_BYTES
-            and len(self._tasks) <= limits.SPARK_CHANGES_TASKS_MAX
+            and sum(unit.size for unit in units) <= limits.SPARK_COUNT_BYTES
+            and len(units) <= limits.SPARK_CHANGES_TASKS_MAX
         )
 
     def __repr__(self) -> str:
         start = self._before.completion_time if self._before else "the beginning"
-        groups = sum(len(t.after) for t in self._tasks)
+        groups = sum(len(unit.after) for task in self._tasks for unit in task.units)
         return (
             f"Changes of {self._after.config.name!r} after {start} until {self.next_position}: "
             f"{groups} file slices to compare; read with .to_arrow(), .to_pandas() or .to_spark()"
@@ -108,15 +110,20 @@ def _tasks(before: View | None, after: View) -> Iterator[ChangeTask]:
         if _files(old.get(group)) != _files(new.get(group)) or after.config.may_share_logs:
             changed[group.partition].append(group)
     start = before.completion_time if before is not None else ""
-    completions = _completions(after, start)
+    times = _completions(after, start)
     for groups in changed.values():
-        # Keys can only have moved between groups if a group vanished (clustering, overwrite): then the whole
-        # partition is compared at once.
+        # Keys have moved between groups all at once if a group vanished (clustering, overwrite): then the whole
+        # partition is compared as one.
         moved = any(group not in new for group in groups)
-        for unit in [groups] if moved else [[g] for g in groups]:
-            before_slices = [old[g] for g in unit if g in old]
-            after_slices = [new[g] for g in unit if g in new]
-            yield _unit(before_slices, after_slices, before or after, after, completions)
+        units = [
+            _unit([old[g] for g in unit if g in old], [new[g] for g in unit if g in new], before or after, after, times)
+            for unit in ([groups] if moved else [[g] for g in groups])
+        ]
+        # One by one, too, if a key was deleted in one group and comes back in another: without buckets it may.
+        if len(units) > 1 and after.config.buckets is None and any(g in old for g in groups):
+            yield replace(units[0], others=tuple(units[1:]))
+        else:
+            yield from units
 
 
 def _unit(

@@ -77,7 +77,7 @@ def merge_rows(
         kept = met if matched_delete is None else met.where(f"NOT coalesce({matched_delete}, false)")
         written = []
         if matched_update is not None:
-            written.append(kept.select(*_updated(matched_update, names, source.columns)))
+            written.append(kept.select(*_updated(matched_update, names, source.columns, config)))
         if not_matched_insert is not None:
             new = joined.where(F.col(f"t.{_THERE}").isNull())
             written.append(new.select(*_inserted(not_matched_insert, snapshot, source.columns)))
@@ -179,11 +179,16 @@ def _condition(on: str | Sequence[str] | None, config: TableConfig, source: Data
     return reduce(lambda a, b: a & b, (s.eqNullSafe(t) if on is None else s == t for s, t in pairs))
 
 
-def _updated(values: Literal["all"] | Values, names: Sequence[str], given: Sequence[str]) -> list[Column]:
+def _updated(
+    values: Literal["all"] | Values, names: Sequence[str], given: Sequence[str], config: TableConfig
+) -> list[Column]:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     if isinstance(values, str):
-        return [F.col(f"s.{n}" if n in given else f"t.{n}").alias(n) for n in names]
+        # With other keys it would be another row that is written, and the one that was met would stay as it is. Where a
+        # key is there once in all partitions, its row may move.
+        own = {*config.record_keys, *(() if config.is_global else config.partition_fields)}
+        return [F.col(f"s.{n}" if n in given and n not in own else f"t.{n}").alias(n) for n in names]
     return [_value(values[n]).alias(n) if n in values else F.col(f"t.{n}").alias(n) for n in names]
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.errors import InvalidArgument
-from lakebraid.model.config import TableConfig
+from lakebraid.model.config import TableConfig, TableType
 from lakebraid.model.evolution import conform
 from lakebraid.model.keys import record_keys
 from lakebraid.model.partitions import partition_paths
@@ -29,14 +29,41 @@ def with_ordering(read: Callable[[list[str]], pa.Table], config: TableConfig, ke
     given = keys if is_spark(keys) else pa.concat_tables(arrow_pieces(keys))
     names = {*(given.columns if is_spark(given) else given.column_names)}
     is_empty_list = not names and not is_spark(given)
-    if is_empty_list or {*config.ordering_fields} <= names:
+    if is_empty_list:
         return given
+    if {*config.ordering_fields} <= names:
+        return given if is_spark(given) else _without_stale_zeros(read, config, given)
     wanted = _identifying(config, names)
     if is_spark(given):
         given = given.select(*wanted).toArrow()
     rows = read([*wanted, *config.ordering_fields])
     given = conform(given.select(wanted), pa.schema([rows.schema.field(name) for name in wanted]), "keys to delete")
     return rows.filter(pc.is_in(_identities(rows, config), value_set=_identities(given, config)))
+
+
+def _without_stale_zeros(read: Callable[[list[str]], pa.Table], config: TableConfig, given: pa.Table) -> pa.Table:
+    """The keys without those that a delete of the ordering value 0 must spare, since their rows are newer.
+
+    In a log file's list of deletes an int 0 says "no ordering value", and such a delete takes newer rows as well.
+    """
+    name = config.ordering_fields[0]
+    if config.table_type is TableType.COW or len(config.ordering_fields) > 1:
+        return given
+    values = given.column(name)
+    if not pa.types.is_integer(values.type) or not pc.any(_are_zero(values)).as_py():
+        return given
+    wanted = _identifying(config, {*given.column_names})
+    rows = read([*dict.fromkeys([*wanted, name])])
+    if rows.schema.field(name).type != pa.int32():
+        return given
+    keys = conform(given.select(wanted), pa.schema([rows.schema.field(n) for n in wanted]), "keys to delete")
+    newer = rows.filter(pc.greater(rows.column(name), 0))
+    is_newer = pc.is_in(_identities(keys, config), value_set=_identities(newer, config))
+    return given.filter(pc.invert(pc.and_(_are_zero(values), is_newer)))
+
+
+def _are_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.fill_null(pc.equal(values, 0), fill_value=False)
 
 
 def _identities(rows: pa.Table, config: TableConfig) -> pa.Array:

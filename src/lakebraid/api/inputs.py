@@ -43,9 +43,9 @@ def arrow_pieces(data: Any, table: pa.Schema | None = None) -> Iterator[pa.Table
 
 def frame_of(data: Any, spark: Any) -> Any:
     """The rows as a Spark data frame, on the given session, the active one, or a local one."""
-    from lakebraid.spark.session import session  # noqa: PLC0415  only those who need a data frame pay for Spark
+    from lakebraid.spark.reading import as_frame  # noqa: PLC0415  only those who need a data frame pay for Spark
 
-    return (spark or session()).createDataFrame(pa.concat_tables(arrow_pieces(data)))
+    return as_frame(pa.concat_tables(arrow_pieces(data)), spark)
 
 
 def repeatable(data: Any) -> Any:

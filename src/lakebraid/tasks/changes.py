@@ -7,7 +7,7 @@ A stale event that lost the merge changed nothing visible, so it is not a change
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,8 @@ from lakebraid.tasks.versions import load_versions, row_keys
 
 CHANGE_TYPE = "_change_type"
 COMPLETION = "_commit_completion_time"
+Found = tuple[str, pa.Table, pa.Array]
+"""A kind of change, the rows, and when each of them came about."""
 CHANGE_FIELDS = (pa.field(CHANGE_TYPE, pa.string()), pa.field(COMPLETION, pa.string()))
 
 
@@ -39,10 +41,19 @@ class ChangeTask:
     """Request and completion times of the writes in range."""
     last_completion: str
     """The last of them that touched these groups, for rows that do not say who wrote them."""
+    others: tuple[ChangeTask, ...] = ()
+    """Further groups of the same partition: a key that was deleted in one of them may have come back in another."""
+
+    @property
+    def units(self) -> tuple[ChangeTask, ...]:
+        """Itself alone, and each of the others."""
+        return (replace(self, others=()), *self.others) if self.others else (self,)
 
     @property
     def size(self) -> int:
         """File bytes to read, at most about: of a base file that both states have little more than the keys is read."""
+        if self.others:
+            return sum(unit.size for unit in self.units)
         if self.new_logs is None:
             return sum(s.size for s in (*self.before, *self.after))
         base = self.after[0].base_size
@@ -62,14 +73,56 @@ def read_changes(
     Without `kinds` new and changed rows are upserts: then most base files need not be read.
     """
     whole = plan.of_columns(_compared_columns(plan))
-    states = _states(storage, whole, task) if task.new_logs is None else _same_base(storage, whole, task, images, kinds)
-    if states is None:
-        return
-    for kind, rows, times in _compared(*states, whole, task, images=images):
+    found = _found(storage, whole, task, images=images, kinds=kinds)
+    for kind, rows, times in rejoined(found, whole, images=images) if task.others else found:
         if rows.num_rows:
             told = kind if kinds or kind == "delete" else "upsert"
             columns = [*rows.select(list(plan.columns)).columns, pa.repeat(told, rows.num_rows), times]
             yield pa.Table.from_arrays(columns, schema=changes_schema(plan))
+
+
+def _found(storage: Storage, plan: ReadPlan, task: ChangeTask, *, images: bool, kinds: bool) -> Iterator[Found]:
+    """The changes of each unit for itself."""
+    for unit in task.units:
+        states = (
+            _states(storage, plan, unit) if unit.new_logs is None else _same_base(storage, plan, unit, images, kinds)
+        )
+        if states is not None:
+            yield from _compared(*states, plan, unit, images=images)
+
+
+def rejoined(found: Iterable[Found], plan: ReadPlan, *, images: bool) -> Iterator[Found]:
+    """The changes of several file groups: what went away in one and came in another is one row that changed, or did not.
+
+    Told as two, a reader that applies them in the wrong order would lose the row.
+    """
+    inserts, deletes = [], []
+    for kind, rows, times in found:
+        match kind:
+            case "insert":
+                inserts.append(rows.append_column(COMPLETION, times))
+            case "delete":
+                deletes.append(rows.append_column(COMPLETION, times))
+            case _:
+                yield kind, rows, times
+    if not inserts:
+        return
+    came, went = (pa.concat_tables(tables).combine_chunks() for tables in (inserts, deletes))
+    came_keys, went_keys = row_keys(came, plan.rules), row_keys(went, plan.rules)
+    at = pc.index_in(came_keys, value_set=went_keys)
+    stayed = went.filter(pc.invert(pc.is_in(went_keys, value_set=came_keys)))
+    yield _timed("insert", came.filter(at.is_null()))
+    yield _timed("delete", stayed)
+    new, old = came.filter(at.is_valid()), went.take(at.drop_null())
+    differs = pa.array(_differs(old.drop_columns(COMPLETION), new.drop_columns(COMPLETION)))
+    times = new.filter(differs).column(COMPLETION)
+    if images:
+        yield "update_preimage", old.filter(differs).drop_columns(COMPLETION), times
+    yield "update_postimage" if images else "update", new.filter(differs).drop_columns(COMPLETION), times
+
+
+def _timed(kind: str, rows: pa.Table) -> Found:
+    return kind, rows.drop_columns(COMPLETION), rows.column(COMPLETION)
 
 
 def _states(storage: Storage, plan: ReadPlan, task: ChangeTask) -> tuple[pa.Table, pa.Table]:
@@ -109,9 +162,7 @@ def _compared_columns(plan: ReadPlan) -> tuple[str, ...]:
     return tuple(name for name in plan.schema.names if name not in META_COLUMNS or name in needed)
 
 
-def _compared(
-    before: pa.Table, after: pa.Table, plan: ReadPlan, task: ChangeTask, *, images: bool
-) -> Iterator[tuple[str, pa.Table, pa.Array]]:
+def _compared(before: pa.Table, after: pa.Table, plan: ReadPlan, task: ChangeTask, *, images: bool) -> Iterator[Found]:
     old_keys, new_keys = row_keys(before, plan.rules), row_keys(after, plan.rules)
     found = pc.index_in(new_keys, value_set=old_keys)
     is_known = np.asarray(found.is_valid())
