@@ -69,6 +69,8 @@ class Scene:
         """Of named consumers."""
         self.savepoints: dict[str, str] = {}
         """Starts of writes whose moment is kept, and the moment."""
+        self.let_go: set[str] = set()
+        """When those savepoints were set that somebody has deleted."""
         self.mirrored: dict[str, tuple[str, Rows]] = {}
         for checker in self.checkers:
             checker.scene = self

@@ -81,12 +81,14 @@ def savepoint_once(scene: Scene, process: Process, _txn: str) -> None:
     except (SnapshotExpired, InvalidArgument):
         scene.mark("savepoint refused")
         return
-    if made.instant not in scene.oracle.undone:
+    # Another one may have found the same savepoint there, and deleted it before we heard that it is set.
+    if made.instant not in scene.oracle.undone and made.set_at not in scene.let_go:
         scene.savepoints[made.instant] = made.completion_time
     scene.mark("savepoint set")
     process.clock.sleep(process.rng.random() * 2)
     if process.rng.random() < 0.6:
         scene.savepoints.pop(made.instant, None)
+        scene.let_go.add(made.set_at)
         delete_savepoint(ledger, made.instant)
         scene.mark("savepoint deleted")
 

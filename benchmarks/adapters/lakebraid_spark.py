@@ -11,6 +11,7 @@ import lakebraid as lb
 
 class Adapter(SparkAdapter):
     concurrency_modes = ("nbcc",)
+    conf = {"spark.python.daemon.module": "lakebraid.spark.daemon"}  # noqa: RUF012  the harness's way; as in lb.session()
 
     def setup(self, work, sizes):
         lb.session  # noqa: B018  finds a Java, or the one that comes with the package

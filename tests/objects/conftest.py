@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ def options(endpoint: str) -> dict[str, str]:
 def no_real_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("GOOGLE_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")
