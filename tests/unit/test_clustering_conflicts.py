@@ -11,8 +11,10 @@ import lakebraid as lb
 from lakebraid.errors import WriteConflict
 from lakebraid.services.clustering import ClusteringYielded
 from lakebraid.table.loading import load_timeline
+from lakebraid.txn.plans import ClaimLost
+from lakebraid.txn.rollback import take_back_plan
 from tests.clustering import COLUMNS, GIVES_WAY, KINDS, NEW_GROUPS, Grove
-from tests.scene import WatchedStorage, answer, once, row, table_on
+from tests.scene import Call, WatchedStorage, answer, once, row, table_on
 
 pytestmark = pytest.mark.unit
 
@@ -250,3 +252,22 @@ def test_beside_apache_hudi_the_same_holds_under_its_lock(mode, tmp_path):
         assert table.status().plans == ()
         assert table.cluster()
     assert answer(table) == {"0": "old", "1": "new"}
+
+
+def test_an_executor_whose_plan_was_taken_back_while_it_slept_does_not_claim_to_have_given_way():
+    """A writer came after that, as it may: the plan was no hindrance any more, protected or not."""
+    grove = Grove(groups=2)
+    plan = grove.table.plan_clustering(removable=True)
+
+    def asleep(call: Call) -> None:
+        if call.name == "copy" and call.target.endswith(".clustering.inflight") and not slept:
+            slept.append(take_back_plan(grove.ledger(), "rescuer", plan.instant, lambda _: True))
+            grove.other().upsert([row("01", "new", 2)], retries=0)
+
+    slept: list[str | None] = []
+    with pytest.raises(ClaimLost, match="taken back"):
+        table_on(WatchedStorage(grove.storage, after=asleep), grove.clock).run(plan)
+    assert slept != [None]
+    assert grove.rows()["01"] == "new"
+    assert grove.table.rollback(timeout_seconds=0).finished is not None
+    assert not grove.table.audit().findings.counts

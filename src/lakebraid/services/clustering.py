@@ -190,7 +190,9 @@ def _run_claimed(
             raise
         if metadata is None or operations.status(ledger, held.start) != "published":
             raise ClaimLost(
-                f"The plan {held.start} was taken over by another executor. Nothing of this attempt is visible."
+                f"The plan {held.start} was taken over by another executor, or taken back because this one was silent for "
+                "too long. Nothing of this attempt is visible. Cluster again.",
+                instant=held.start,
             ) from None
         completion = operations.completion(ledger, held.start)  # an answer got lost: it was published before
     forget(storage, held.start)
@@ -242,9 +244,12 @@ def _yielded(now: Round, start: str, clash: Clash) -> ClusteringYielded:
 
 def _give_way(ledger: Ledger, held: Held) -> bool:
     """Takes the plan back, whatever kind it is: its input is not what it was, so nobody could ever execute it. False if
-    it is not ours any more, or was published.
+    it is not ours any more, was taken back by another one, or was published.
     """
     rollback = take_back_plan(ledger, held.txn, held.start, lambda p: p.epoch == held.epoch, is_removable=True)
-    if rollback is not None:
-        finish_rollback(ledger, held.txn, rollback)
-    return rollback is not None
+    if rollback is None:
+        return False
+    undoing = ledger.newest().state.rollbacks.get(rollback)
+    finish_rollback(ledger, held.txn, rollback)
+    # Of one that others have finished meanwhile nobody knows who had decided it: then it is not said that we gave way.
+    return undoing is not None and undoing.txn == held.txn
