@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import lakebraid as lb
 from lakebraid.cli.torture import SCHEMA, torture
-from lakebraid.cli.torture_audit import audit
+from lakebraid.cli.torture_audit import _in_turn, _Write, audit
 
 pytestmark = pytest.mark.unit
 
@@ -99,3 +99,18 @@ def test_what_java_says_about_its_start_is_no_problem_of_a_writer_on_spark(table
     write(table, tmp_path, [(1, 1, 1)])
     (tmp_path / "writer-spark-2.err").write_text(said)
     assert len(audit(table, tmp_path, 1.0).problems) == problems
+
+
+@pytest.mark.parametrize(("row_was_there", "unsure"), [(False, {1}), (True, set())])
+def test_only_a_delete_that_may_have_found_nothing_leaves_a_later_row_in_doubt(row_was_there, unsure):
+    row, new = (1, 5, 0, 0, "a"), (1, 6, 0, 0, "b")
+    writes = {
+        "20": _Write(deletes=False, rows=[new], completion="41"),
+        "40": _Write(deletes=True, rows=[new], completion="42"),
+    }
+    if row_was_there:
+        writes["10"] = _Write(deletes=False, rows=[row], completion="11")
+    told = _in_turn(writes)
+    assert told.unsure == unsure
+    assert _in_turn(writes, "41").rows == {1: new}
+    assert bool(told.rows) == bool(unsure)

@@ -50,18 +50,22 @@ class Seen:
     """Whether a plan that moves rows has one of the groups."""
     size: int
     """Of the base files that are there."""
+    seconds: float
+    """How long it took to find that out."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
     timeline: Timeline
     ground: Ground
+    began_seconds: float
 
-    def at(self, targets: Iterable[Target]) -> Seen:
+    def at(self, targets: Iterable[Target], now_seconds: float) -> Seen:
         chosen = list(targets)
         groups = frozenset(GroupId(t.partition, t.file_id) for t in chosen)
         is_closed = any((group.partition, group.file_id) in self.ground.closed for group in groups)
-        return Seen(self.timeline, groups, is_closed, sum(t.slice.base_size for t in chosen if t.slice is not None))
+        size = sum(t.slice.base_size for t in chosen if t.slice is not None)
+        return Seen(self.timeline, groups, is_closed, size, now_seconds - self.began_seconds)
 
 
 class Placing:
@@ -115,24 +119,30 @@ class Placing:
         `check` is asked before, and raises if the commit would be refused; then `give_way`, which says whether others may
         have written there meanwhile. Rows on Spark are not placed twice, so for them it is not asked.
         """
-        storage = self._writing.storage
+        storage, clock = self._writing.storage, self._writing.clock
         if self._frames:
             look = self._look(plan)
-            return self._stage_frames(plan, look.ground, task, lambda targets: check(look.at(targets))), task
+
+            def ask(targets: Iterable[Target]) -> None:
+                check(look.at(targets, clock.monotonic()))
+
+            return self._stage_frames(plan, look.ground, task, ask), task
         pieces = [kept for kept in self._kept if isinstance(kept, Piece)]
         self._kept = []
         given = gather(plan, pieces, task)
         for left in reversed(range(limits.LOOKS_MAX)):
             look = self._look(plan)
             changes, placed = place(storage, plan, given, look.ground, finder(storage, plan, given.rules))
-            check(look.at(placed.targets))
-            if not left or not give_way(look.at(placed.targets)):
+            seen = look.at(placed.targets, clock.monotonic())
+            check(seen)
+            if not left or not give_way(seen):
                 break
         return [*write_placed(storage, plan, changes, placed, task)], task + 1 + len(changes.pieces)
 
     def _look(self, plan: WritePlan) -> _Look:
+        began_seconds = self._writing.clock.monotonic()
         view = load_view(self._writing.storage, plan.config, self._writing.clock)
-        return _Look(view.timeline, self._ground(view, plan.start))
+        return _Look(view.timeline, self._ground(view, plan.start), began_seconds)
 
     def release(self) -> None:
         """Lets go of whatever was kept."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
+from lakebraid import limits
 from lakebraid.api.beginning import NO_ROWS, Beginning, begin, checked
 from lakebraid.api.capturing import bases_beside
 from lakebraid.api.ended import incomplete, over, taken_away
@@ -360,7 +361,7 @@ class Transaction:
     def _give_way(self, seen: Seen) -> bool:
         """Whether others, who began before, were at the same file groups, and may be done now."""
         return self._begun.rivalry.gives_way and let_earlier_ones_end(
-            self._ledger, self.instant, seen.groups, seen.size
+            self._ledger, self.instant, seen.groups, seen.seconds + seen.size / limits.REWRITTEN_BYTES_PER_SECOND
         )
 
     def _publish(self) -> str:

@@ -87,10 +87,13 @@ ASIDE_SECONDS_MAX: Final = 4.0
 """And no longer than this: some commits of a busy table."""
 
 REWRITTEN_BYTES_PER_SECOND: Final = 20 * 1024 * 1024
-"""About how fast base files are rewritten: as long as its own work takes, a write waits for one that began before it."""
+"""About how fast base files are rewritten: by its own work a write measures how long it waits for one that began before it."""
+
+PATIENT_TIMES: Final = 2
+"""A write waits for so many times as long as its own work takes, by its own estimate: others may have more of it, or share a core."""
 
 LIVELY_TIMES: Final = 8
-"""It waits for nobody who has been at work for so many times as long as it would wait: most likely that one is dead or asleep."""
+"""It waits for nobody who has been at work for so many times as long as its own work takes: most likely that one is dead or asleep."""
 
 LOOKS_MAX: Final = 4
 """How often a write looks anew where its rows go, because others that it waited for have written meanwhile."""

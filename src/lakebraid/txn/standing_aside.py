@@ -38,7 +38,7 @@ def stand_aside(ledger: Ledger, refused: WriteConflict, attempt: int) -> None:
             return  # the next attempt meets it, and says it
 
 
-def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId], work_bytes: int) -> bool:
+def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId], work_seconds: float) -> bool:
     """Waits for writes that began before this one and are at the same file groups; whether one of them has ended.
 
     They will most likely be published first, and what this one did until then would be in vain. So nobody waits for
@@ -47,26 +47,22 @@ def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId]
     """
     by_bucket = ledger.config.buckets is not None
     wanted = {place_of(group, by_bucket=by_bucket) for group in groups}
-    # What was done until now would be done again, too.
-    done_seconds = min(_age_seconds(ledger, start), limits.ASIDE_SECONDS_MAX)
-    patience_seconds = left_seconds = done_seconds + work_bytes / limits.REWRITTEN_BYTES_PER_SECOND
-    met: set[str] = set()
-    earlier: set[str] = set()
-    while left_seconds > 0:
+    patience_seconds = limits.PATIENT_TIMES * work_seconds
+    clock, met, earlier = ledger.clock, set[str](), set[str]()
+    deadline = clock.monotonic() + patience_seconds
+    while clock.monotonic() < deadline:
         try:
             opened = [s for s in ledger.newest().state.open if s < start]
-            lively = [s for s in opened if _age_seconds(ledger, s) < limits.LIVELY_TIMES * patience_seconds]
+            lively = [s for s in opened if _age_seconds(ledger, s) < limits.LIVELY_TIMES * work_seconds]
             now = {s for s in lively if _may_touch(ledger, s, wanted, by_bucket=by_bucket)}
         except StorageError:
             break  # what comes next meets it, and says it
-        left_seconds = patience_seconds if earlier - now else left_seconds
+        deadline = clock.monotonic() + patience_seconds if earlier - now else deadline
         met, earlier = met | now, now
         if not now:
             break
         # Who is next looks often, those behind it less so.
-        pause_seconds = limits.ASIDE_LOOK_SECONDS * min(len(now) / 4, 1) * (0.2 + ledger.clock.random())
-        ledger.clock.sleep(pause_seconds)
-        left_seconds -= pause_seconds
+        clock.sleep(limits.ASIDE_LOOK_SECONDS * min(len(now) / 4, 1) * (0.2 + clock.random()))
     return bool(met - earlier)
 
 
