@@ -311,3 +311,23 @@ def test_a_rival_that_is_wrongly_heeded_is_found(monkeypatch: pytest.MonkeyPatch
         test_one_common_key_is_enough_to_be_done_again("a key among others")
     with pytest.raises(AssertionError):
         test_what_was_published_after_the_look_is_a_conflict(KINDS["bucket, copy-on-write"])
+
+
+@pytest.mark.parametrize("kind", ["bucket, merge-on-read", "bucket, copy-on-write"])
+def test_a_delete_that_found_nothing_looks_again_if_a_row_of_that_bucket_came_meanwhile(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else both would have succeeded and the row had stayed, though the delete began later and ended later."""
+    scene = Scene(arguments={"concurrency": "occ", **KINDS[kind]})
+    rival = Rival(scene)
+    publish = Transaction._publish
+
+    def after_the_rival(self: Transaction) -> str:
+        monkeypatch.setattr(Transaction, "_publish", publish)
+        rival.commit()
+        return publish(self)
+
+    monkeypatch.setattr(Transaction, "_publish", after_the_rival)
+    scene.other().delete([{"id": "k", "ts": 3}])
+    assert scene.table.count() == 0
+    assert not scene.table.audit().findings.counts

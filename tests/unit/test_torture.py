@@ -110,7 +110,8 @@ def test_only_a_delete_that_may_have_found_nothing_leaves_a_later_row_in_doubt(r
     }
     if row_was_there:
         writes["10"] = _Write(deletes=False, rows=[row], completion="11")
-    told = _in_turn(writes)
+    told = _in_turn(writes, may_miss=True)
     assert told.unsure == unsure
-    assert _in_turn(writes, "41").rows == {1: new}
+    assert _in_turn(writes, "41", may_miss=True).rows == {1: new}
+    assert _in_turn(writes, may_miss=False).rows == {}
     assert bool(told.rows) == bool(unsure)

@@ -47,6 +47,9 @@ class Rivalry:
         self.is_alone = config.concurrency == "single" and CONCURRENCY in properties
         self._has_unique_keys = config.has_filters
         self._other_keys = OtherKeys()
+        self._has_buckets = config.buckets is not None
+        self._looked_up: frozenset[GroupId] = frozenset()
+        """Buckets in which this write looked for rows. It may have found nothing to change there, and have no file."""
         self._is_blind = repeats and not (config.is_placed or is_isolated or is_partial)
         self._strategy, self.updates_allowed = strategy_of(properties), allows_updates(properties)
         self._looks_early = properties.get(EARLY, "").strip().lower() == "true"
@@ -100,6 +103,7 @@ class Rivalry:
         or, where a plan has closed one of them, is about to.
         """
         if self._rivals is not None:
+            self._looked_up = groups if self._has_buckets else self._looked_up
             if not self._is_isolated:
                 self.saw(now.timeline())
             (self._rivals.check if is_closed else self._rivals.check_early)(now, groups, self._writer)
@@ -108,7 +112,7 @@ class Rivalry:
         """WriteConflict if another writer was in the way."""
         self._look_at(files)
         if self._rivals is not None:
-            self._rivals.check(now, _groups(files), self._writer)
+            self._rivals.check(now, _groups(files) | self._looked_up, self._writer)
         if self._rivals is not None and self._same_keys is not None:
             self._same_keys.check(now, self._rivals.completed(now), files, self._writer)
         if self._touched is not None:
