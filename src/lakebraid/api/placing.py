@@ -53,6 +53,11 @@ class Seen:
     seconds: float
     """How long it took to find that out."""
 
+    @property
+    def work_seconds(self) -> float:
+        """About how long it takes to do all of it again."""
+        return self.seconds + self.size / limits.REWRITTEN_BYTES_PER_SECOND
+
 
 @dataclass(frozen=True, slots=True)
 class _Look:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
-from lakebraid import limits
 from lakebraid.api.beginning import NO_ROWS, Beginning, begin, checked
 from lakebraid.api.capturing import bases_beside
 from lakebraid.api.ended import incomplete, over, taken_away
@@ -360,9 +359,8 @@ class Transaction:
 
     def _give_way(self, seen: Seen) -> bool:
         """Whether others, who began before, were at the same file groups, and may be done now."""
-        return self._begun.rivalry.gives_way and let_earlier_ones_end(
-            self._ledger, self.instant, seen.groups, seen.seconds + seen.size / limits.REWRITTEN_BYTES_PER_SECOND
-        )
+        may_wait = self._begun.rivalry.gives_way
+        return may_wait and let_earlier_ones_end(self._ledger, self.instant, seen.groups, seen.work_seconds)
 
     def _publish(self) -> str:
         begun = self._begun
