@@ -41,7 +41,9 @@ class MergesAgree:
         hidden = {_bucket(group) for group in answer.hidden}
         if self._removed >= began or any(r.step >= began for r in self._oracle.restores):
             return  # it was slow, and files went under its hands
-        for key, row in self._oracle.table(newest).items():
+        # Hudi knows nothing of a restore that is decided: what is on the timeline counts.
+        shown_still = {n.start for n in self._oracle.notes if n.completion in answer.completions}
+        for key, row in self._oracle.table(newest, frozenset(self._oracle.undone) - shown_still).items():
             if _bucket(group_of(key, setting.partitions, setting.buckets)) in hidden or not self._oracle.by_event:
                 continue
             shown = answer.rows.get(key)
