@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.history import archived_instants
 from simulator.oracle import Note, Oracle, Rows, describe
 from simulator.reading import HudiAnswer, read_all_seeing
 from simulator.tasks import group_of
@@ -37,7 +38,11 @@ class MergesAgree:
     def hudi_answered(self, reader: str, answer: HudiAnswer, began: int) -> None:
         """Hudi shows what the oracle has, but for hidden groups (trap 1) and ties between ordering values."""
         setting = self.scene.setting
-        newest = max(answer.completions, default="0")
+        # What is archived counts as committed, and may have completed after all that is still on the timeline.
+        archived = {start for start, _ in archived_instants(self.scene.world.disk)}
+        newest = max(
+            (*answer.completions, *(n.completion for n in self._oracle.notes if n.start in archived)), default="0"
+        )
         hidden = {_bucket(group) for group in answer.hidden}
         if self._removed >= began or any(r.step >= began for r in self._oracle.restores):
             return  # it was slow, and files went under its hands

@@ -184,6 +184,7 @@ def test_no_invariant_fails_with_services_and_beside_hudi():
         pytest.param(7001869, id="a job of Hudi died while it wrote a plan, and the piece counted as a plan"),
         pytest.param(8510831, id="a restore left two plans of one file group, between which Hudi saw nothing"),
         pytest.param(9100768, id="a savepoint was deleted by another one before its maker heard that it is set"),
+        pytest.param(9606002, id="Hudi read what was archived, though it had completed last"),
         pytest.param(9415403, id="Hudi read what a restore had doomed, before anything of it was gone"),
         pytest.param(9213848, id="a clusterer whose plan was taken back while it slept said that it gave way"),
         pytest.param(8302009, id="a restore took back a moment that a reader held, and a clean its files"),
