@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import lakebraid as lb
 from lakebraid.storage import ObjectStorage
 from tests.objects.azurite import CONTAINER, azurite, options
+from tests.objects.two_writers import check_two_writers
 from tests.unit import test_storage_contract as contract
 from tests.unit import test_storage_versions as versions
 
@@ -36,21 +35,4 @@ def storage(endpoint: str) -> ObjectStorage:
 
 
 def test_two_writers_and_a_compaction_on_azure_lose_nothing(endpoint: str) -> None:
-    url = f"az://{CONTAINER}/orders"
-    columns = "id bigint, ts bigint, writer bigint"
-    made = lb.Table.create(
-        url, columns, record_keys="id", ordering_fields="ts", buckets=2, storage_options=options(endpoint)
-    )
-
-    def write(writer: int) -> None:
-        table = lb.Table.open(url, options(endpoint))
-        for ts in range(4):
-            table.upsert([{"id": key, "ts": 10 * ts + writer, "writer": writer} for key in range(5)])
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(write, (1, 2)))
-    before = made.to_arrow().sort_by("id").to_pylist()
-    assert before == [{"id": key, "ts": 32, "writer": 2} for key in range(5)]
-    made.compact()
-    made.clean()
-    assert lb.Table.open(url, options(endpoint)).to_arrow().sort_by("id").to_pylist() == before
+    check_two_writers(f"az://{CONTAINER}/orders", options(endpoint))

@@ -16,20 +16,21 @@ from threading import Barrier
 
 import pytest
 
-import lakebraid as lb
 from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage import ObjectStorage
 from lakebraid.txn.lease_lock import LeaseLock
+from tests.objects import lost_answers
 from tests.objects.conftest import Stub
 from tests.objects.gcs_server import BUCKET, TOKEN, GcsServer, gcs_server, options
+from tests.objects.two_writers import check_two_writers
 from tests.unit import test_storage_contract as contract
 from tests.unit import test_storage_versions as versions
 
 pytestmark = pytest.mark.objects
 
 # Every test of the contract runs here too, with the fixture `storage` below.
-for module in (contract, versions):
+for module in (contract, versions, lost_answers):
     globals().update({name: test for name, test in vars(module).items() if name.startswith("test_")})
 
 FOLDER = "warehouse/table 1%20"
@@ -179,13 +180,6 @@ def test_a_change_without_a_clear_answer_is_unknown_and_not_sent_again(
         assert len(stub.requests) == 1
 
 
-def test_a_lost_connection_during_a_create_is_unknown_and_not_sent_again(scripted: ObjectStorage, stub: Stub) -> None:
-    stub.answer = lambda _method, _path: None
-    with pytest.raises(OutcomeUnknown):
-        scripted.create("ledger/1", b"x")
-    assert len(stub.requests) == 1
-
-
 def test_copies_deletes_and_replacements_are_sent_again_while_google_asks_to_slow_down(
     scripted: ObjectStorage, stub: Stub
 ) -> None:
@@ -247,36 +241,13 @@ def test_hudis_lease_is_held_on_google_by_one_writer_at_a_time(storage: ObjectSt
     assert storage.read("counter", 10) == b"15"
 
 
-def write_and_compact(server: GcsServer) -> None:
-    url = f"gs://{BUCKET}/t"
-    columns = "id bigint, ts bigint, writer bigint"
-    made = lb.Table.create(
-        url, columns, record_keys="id", ordering_fields="ts", buckets=2, storage_options=options(server.url)
-    )
-
-    def write(writer: int) -> None:
-        table = lb.Table.open(url, options(server.url))
-        for ts in range(4):
-            table.upsert([{"id": key, "ts": 10 * ts + writer, "writer": writer} for key in range(5)])
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(write, (1, 2)))
-    before = made.to_arrow().sort_by("id").to_pylist()
-    assert before == [{"id": key, "ts": 32, "writer": 2} for key in range(5)]
-    made.compact()
-    made.clean()
-    other = lb.Table.open(url, options(server.url))
-    assert other.to_arrow().sort_by("id").to_pylist() == before
-    assert [str(finding) for finding in other.audit(deep=True)] == []
-
-
 def test_two_writers_and_a_compaction_on_google_lose_nothing(server: GcsServer) -> None:
-    write_and_compact(server)
+    check_two_writers(f"gs://{BUCKET}/t", options(server.url))
 
 
 def test_two_writers_and_a_compaction_lose_nothing_while_google_slows_them_down(server: GcsServer) -> None:
     server.pause_s = 0.2
-    write_and_compact(server)
+    check_two_writers(f"gs://{BUCKET}/t", options(server.url))
     assert 429 in {status for _, status in server.requests}
 
 

@@ -19,6 +19,7 @@ from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage import ObjectStorage, open_storage
 from lakebraid.txn.lease_lock import LeaseLock
+from tests.objects import lost_answers
 from tests.objects.conftest import BUCKET, SECRET, Stub, client, options
 from tests.unit import test_storage_contract as contract
 from tests.unit import test_storage_versions as versions
@@ -26,7 +27,7 @@ from tests.unit import test_storage_versions as versions
 pytestmark = pytest.mark.objects
 
 # Every test of the contract runs here too, with the fixture `storage` below.
-for module in (contract, versions):
+for module in (contract, versions, lost_answers):
     globals().update({name: test for name, test in vars(module).items() if name.startswith("test_")})
 
 _folders = itertools.count()
@@ -117,13 +118,6 @@ def test_a_create_without_a_clear_answer_is_unknown_and_not_tried_again(
     with pytest.raises(OutcomeUnknown, match="may or may not have happened") as caught:
         scripted.create("ledger/1", b"x")
     assert caught.value.status == status
-    assert len(stub.requests) == 1
-
-
-def test_a_lost_connection_during_a_create_is_unknown_and_not_tried_again(scripted: ObjectStorage, stub: Stub) -> None:
-    stub.answer = lambda _method, _path: None
-    with pytest.raises(OutcomeUnknown):
-        scripted.create("ledger/1", b"x")
     assert len(stub.requests) == 1
 
 

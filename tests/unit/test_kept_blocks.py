@@ -81,11 +81,11 @@ def test_of_several_avro_blocks_only_those_are_decoded_that_were_not_before(monk
         asked.append(list(numbers))
         return [pa.table({"id": [str(number)]}) for number in numbers]
 
-    first = kept.all_rows(blocks[:1], decode)[0]
-    found = kept.all_rows([blocks[2], blocks[0], blocks[1], blocks[3]], decode)
+    first = kept.all_rows(blocks[:1], (), decode)[0]
+    found = kept.all_rows([blocks[2], blocks[0], blocks[1], blocks[3]], (), decode)
     assert [rows["id"][0].as_py() for rows in found] == ["0", "0", "2", "3"]
     assert found[1] is first
-    assert kept.all_rows([*blocks[2:], blocks[0]], decode) == [found[0], found[3], first]
+    assert kept.all_rows([*blocks[2:], blocks[0]], (), decode) == [found[0], found[3], first]
     assert asked == [[0], [0, 2, 3]]
 
 

@@ -103,7 +103,8 @@ class Rivalry:
         or, where a plan has closed one of them, is about to.
         """
         if self._rivals is not None:
-            self._looked_up = groups if self._has_buckets else self._looked_up
+            if self._has_buckets:
+                self._looked_up = groups
             if not self._is_isolated:
                 self.saw(now.timeline())
             (self._rivals.check if is_closed else self._rivals.check_early)(now, groups, self._writer)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -18,14 +19,15 @@ def decoded_together(placed: Sequence[PlacedBlock]) -> dict[str, Decoded]:
     """What the Avro blocks among these hold, by their place, perhaps decoded before."""
     found = {}
     for run in _runs([p for p in placed if p.block.type is BlockType.AVRO]):
-        tables = KEPT.all_rows([member.block for member in run], lambda numbers: _decoded([run[n] for n in numbers]))  # noqa: B023 - called at once
+        tables = KEPT.all_rows([member.block for member in run], (), partial(_decoded, run))
         for member, rows in zip(run, tables, strict=True):
             found[member.where] = Decoded(rows, member.block.is_partial, member.where)
     return found
 
 
-def _decoded(run: Sequence[PlacedBlock]) -> list[pa.Table]:
-    contents, places = [member.block.content for member in run], [member.where for member in run]
+def _decoded(run: Sequence[PlacedBlock], numbers: Sequence[int]) -> list[pa.Table]:
+    """The rows of these of the run."""
+    contents, places = [run[n].block.content for n in numbers], [run[n].where for n in numbers]
     return parse_avro_blocks(contents, run[0].block.schema_text or "", places)
 
 

@@ -28,20 +28,16 @@ class KeptBlocks:
 
     def rows(self, block: LogBlock, columns: Sequence[str], decode: Callable[[], pa.Table]) -> pa.Table:
         """What `decode` gives or gave for these columns of a block of data with the same bytes."""
-        if not self.may_keep(block):
-            return decode()
-        origin = _origin(block, columns)
-        rows = self._kept.get(origin)
-        if rows is None:
-            rows = decode()
-            self._kept.keep(origin, rows)
-        return rows
+        return self.all_rows([block], columns, lambda _: [decode()])[0]
 
     def all_rows(
-        self, blocks: Sequence[LogBlock], decode: Callable[[Sequence[int]], Sequence[pa.Table]]
+        self,
+        blocks: Sequence[LogBlock],
+        columns: Sequence[str],
+        decode: Callable[[Sequence[int]], Sequence[pa.Table]],
     ) -> list[pa.Table]:
-        """The same for Avro blocks: `decode` is told the numbers of all that were not decoded before, if there are any."""
-        origins = [_origin(block, ()) if self.may_keep(block) else None for block in blocks]
+        """The same for several blocks: `decode` is told the numbers of all that were not decoded before, if there are any."""
+        origins = [_origin(block, columns) if self.may_keep(block) else None for block in blocks]
         found = {n: None if origin is None else self._kept.get(origin) for n, origin in enumerate(origins)}
         missing = [n for n, rows in found.items() if rows is None]
         for n, rows in zip(missing, decode(missing) if missing else (), strict=True):

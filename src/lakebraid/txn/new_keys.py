@@ -8,7 +8,7 @@ after it. Both begin again, and then come after the skeleton.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from lakebraid.tasks.files import read_log
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.rounds import Round
 
-_RECORD_KEY = "_hoodie_record_key"
+RECORD_KEY = "_hoodie_record_key"
 SERVICES = frozenset({"compaction", "logcompaction"})
 _Group = tuple[str, str]
 _Clash = Callable[[Storage, Iterable[StagedFile], str], bool]
@@ -132,15 +132,15 @@ def _keys(storage: Storage, name: str, *, only_skeletons: bool) -> Iterator[pa.A
         if block.type in (BlockType.AVRO, BlockType.PARQUET) and (
             not only_skeletons or states_skeletons(block.schema_text)
         ):
-            yield from block_rows(block, name).column(_RECORD_KEY).chunks
+            yield from block_rows(block, name).column(RECORD_KEY).chunks
 
 
-def block_rows(block: LogBlock, name: str) -> pa.Table:
-    """The rows of a data block, at least their record keys."""
+def block_rows(block: LogBlock, name: str, columns: Sequence[str] = (RECORD_KEY,)) -> pa.Table:
+    """The rows of a data block, at least these columns of them."""
     where = f"the block at byte {block.offset:,} of {name}"
     if block.type is BlockType.AVRO:
         return parse_avro_block(block.content, block.schema_text or "", where)
-    return read_parquet_block(block.content, [_RECORD_KEY], where)
+    return read_parquet_block(block.content, [*columns], where)
 
 
 def _conflict(now: Round, start: str, reason: str, instant: Instant | None = None) -> WriteConflict:

@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound, SnapshotExpired
-from lakebraid.format.avro_rows import parse_avro_block
 from lakebraid.format.commit import WriteStat
 from lakebraid.format.delete_list import parse_delete_block
-from lakebraid.format.log_blocks import BlockType, LogBlock, read_blocks
-from lakebraid.format.parquet_rows import read_parquet_block
+from lakebraid.format.log_blocks import BlockType, read_blocks
 from lakebraid.model.config import MergeMode, PartialMode, TableConfig
 from lakebraid.model.conflicts import place_of
 from lakebraid.model.instant import Instant
@@ -29,10 +27,8 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.files import read_log
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.new_keys import by_group
+from lakebraid.txn.new_keys import RECORD_KEY, block_rows, by_group
 from lakebraid.txn.rounds import Round
-
-_KEY = "_hoodie_record_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +95,16 @@ def _versions(storage: Storage, config: TableConfig, name: str) -> Iterator[_Ver
     """What a log file brings, block by block."""
     column = _order_column(config)
     for block in read_blocks(read_log(storage, name), name).blocks:
-        where = f"the block at byte {block.offset:,} of {name}"
         if block.type is BlockType.DELETE:
-            gone = parse_delete_block(block.content, where)
+            gone = parse_delete_block(block.content, f"the block at byte {block.offset:,} of {name}")
             is_plain = column is not None and gone.ordering is not None
             yield _Versions(gone.record_keys, gone.ordering[0] if is_plain and gone.ordering else None)
         elif block.type in (BlockType.AVRO, BlockType.PARQUET):
-            rows = _rows(block, [_KEY] if column is None else [_KEY, column], where)
+            rows = block_rows(block, name, [RECORD_KEY] if column is None else [RECORD_KEY, column])
             # A partial update ranks by more than its ordering value: it may open a row.
             has_order = column in rows.column_names and not block.is_partial
             order = rows.column(column).combine_chunks() if has_order else None
-            yield _Versions(rows.column(_KEY).combine_chunks(), order)
-
-
-def _rows(block: LogBlock, columns: list[str], where: str) -> pa.Table:
-    if block.type is BlockType.AVRO:
-        return parse_avro_block(block.content, block.schema_text or "", where)
-    return read_parquet_block(block.content, columns, where)
+            yield _Versions(rows.column(RECORD_KEY).combine_chunks(), order)
 
 
 def _order_column(config: TableConfig) -> str | None:

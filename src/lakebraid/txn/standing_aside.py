@@ -42,11 +42,10 @@ def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId]
     """Waits for writes that began before this one and are at the same file groups; whether one of them has ended.
 
     They will most likely be published first, and what this one did until then would be in vain. So nobody waits for
-    longer than its own work takes, unless one after the other comes to its end; and for nobody who has taken several times
-    as long already, and may be dead or asleep. Later ones wait for this one: no circle.
+    much longer than its own work takes, unless one after the other comes to its end; and for nobody who has taken several
+    times as long already, and may be dead or asleep. Later ones wait for this one: no circle.
     """
-    by_bucket = ledger.config.buckets is not None
-    wanted = {place_of(group, by_bucket=by_bucket) for group in groups}
+    wanted = _places(ledger, groups)
     patience_seconds = limits.PATIENT_TIMES * work_seconds
     clock, met, earlier = ledger.clock, set[str](), set[str]()
     deadline = clock.monotonic() + patience_seconds
@@ -54,7 +53,7 @@ def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId]
         try:
             opened = [s for s in ledger.newest().state.open if s < start]
             lively = [s for s in opened if _age_seconds(ledger, s) < limits.LIVELY_TIMES * work_seconds]
-            now = {s for s in lively if _may_touch(ledger, s, wanted, by_bucket=by_bucket)}
+            now = {s for s in lively if _may_touch(ledger, s, wanted)}
         except StorageError:
             break  # what comes next meets it, and says it
         deadline = clock.monotonic() + patience_seconds if earlier - now else deadline
@@ -76,14 +75,18 @@ def _is_taken(ledger: Ledger, groups: Collection[GroupId], other: object) -> boo
     state = ledger.newest().state
     if isinstance(other, str) and other in state.plans and state.plans[other].action == "clustering":
         return True
-    by_bucket = ledger.config.buckets is not None
-    wanted = {place_of(group, by_bucket=by_bucket) for group in groups}
-    return any(_may_touch(ledger, start, wanted, by_bucket=by_bucket) for start in state.open)
+    wanted = _places(ledger, groups)
+    return any(_may_touch(ledger, start, wanted) for start in state.open)
 
 
-def _may_touch(ledger: Ledger, start: str, wanted: Collection[object], *, by_bucket: bool) -> bool:
+def _may_touch(ledger: Ledger, start: str, wanted: frozenset[object]) -> bool:
     """Whether a write has announced a file in these places; one that has announced none yet may."""
     announced = load_markers(ledger.storage, start)
     parsed = ((marker.partition_path, parse_data_file(marker.data_file_name)) for marker in announced)
     groups = [GroupId(partition, file.file_id) for partition, file in parsed if file is not None]
-    return not groups or any(place_of(group, by_bucket=by_bucket) in wanted for group in groups)
+    return not groups or not wanted.isdisjoint(_places(ledger, groups))
+
+
+def _places(ledger: Ledger, groups: Collection[GroupId]) -> frozenset[object]:
+    by_bucket = ledger.config.buckets is not None
+    return frozenset(place_of(group, by_bucket=by_bucket) for group in groups)
