@@ -88,7 +88,7 @@ class Alteration:
         if old is None:
             raise _unknown(column)
         config = self._config
-        if column in (*config.record_keys, *config.partition_fields, *config.ordering_fields):
+        if column in (*config.record_keys, *config.partition_fields, *config.every_ordering_field):
             raise InvalidArgument(
                 f"{column!r} is a key, partition or ordering column and keeps its type. Nothing was changed: stored keys, "
                 "folders and ordering values must stay comparable.",

@@ -83,7 +83,7 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         schema: Any = None,
         *,
         record_keys: str | Sequence[str],
-        ordering_fields: str | Sequence[str] | None = None,
+        ordering_fields: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         partition_by: str | Sequence[str] | None = None,
         table_type: str = "mor",
         buckets: int = 8,
@@ -101,7 +101,8 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
     ) -> Table:
         """A new table of version 9; `schema` is an Arrow schema, a Spark StructType, DDL text, or None: the first rows say.
 
-        With `ordering_fields` the greatest ordering value of a key wins, else the last writer. `table_type` is "mor" or
+        With `ordering_fields` the greatest ordering value of a key wins, else the last writer; as
+        `{"order_ts": ["status", "price"], "pay_ts": ["paid"]}` they order groups of columns apart. `table_type` is "mor" or
         "cow"; `index` "bucket", or "simple" and "global_simple", which look keys up. Only "mor" with buckets lets writers
         never wait ("nbcc", the default there); others are optimistic ("occ") or have one writer ("single"). `shared=True` if Apache
         Hudi jobs write the table as well: then every decision is made inside Hudi's own lock. `schema_conflict="merge"`
@@ -294,13 +295,15 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
             ("type", f"{config.table_type.replace('_', ' ').lower()}, version {config.version}"),
             ("record key", ", ".join(config.record_keys) or "(none)"),
             ("partitioned by", ", ".join(config.partition_fields) or "(not partitioned)"),
-            (
-                "ordered by",
-                f"{', '.join(config.ordering_fields) or 'nothing'} ({config.merge_mode.lower().replace('_', ' ')})",
-            ),
+            ("ordered by", f"{_ordering(config)} ({config.merge_mode.lower().replace('_', ' ')})"),
         ]
         if config.buckets is not None:
             facts.append(("buckets", config.buckets))
         width = max(len(name) for name, _ in facts)
         lines = [f"  {name:<{width}}  {printable(str(value))}" for name, value in facts]
         return "\n".join([f"Table {config.name!r}", *lines])
+
+
+def _ordering(config: TableConfig) -> str:
+    groups = "; ".join(f"{by}: {', '.join(own)}" for by, own in config.ordering_groups)
+    return ", ".join(config.ordering_fields) or groups or "nothing"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -58,6 +58,8 @@ _MERGE_STRATEGIES = {
 
 LOOKED_UP = ("simple", "global_simple", "bloom", "global_bloom")
 """Indexes under which a key may lie in any file group, so that writers look it up."""
+ORDERING_GROUPS = "lakebraid.ordering.groups"
+"""Columns that are ordered in groups, each by a column of its own: `order_ts:status,price;pay_ts:paid`."""
 CDC = "hoodie.table.cdc.enabled"
 CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 CDC_MODES = ("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")
@@ -106,8 +108,22 @@ class TableConfig:
     """How often writers must beat, and how many beats they may miss, where the table says so."""
     clock_skew_ms: int = _CLOCK_SKEW_MS
     """By how much the clocks of writers may differ, as Hudi's writers assume."""
+    ordering_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Groups of columns that are ordered by a column of their own: that column, and the columns of its group."""
     cdc_mode: str = CDC_MODES[-1]
     """What is captured of each changed row beside a base file: one of `CDC_MODES`, or another word as it is stated."""
+
+    def orderings_of(self, columns: Collection[str] | None) -> tuple[str, ...]:
+        """The ordering columns that a write of these columns must bring: None for whole rows."""
+        if self.merge_mode is MergeMode.EVENT_TIME:
+            return self.ordering_fields
+        groups = self.ordering_groups
+        return tuple(by for by, own in groups if columns is None or by in columns or not {*own}.isdisjoint(columns))
+
+    @property
+    def every_ordering_field(self) -> tuple[str, ...]:
+        """The columns that order rows or groups of columns."""
+        return (*self.ordering_fields, *(by for by, _ in self.ordering_groups))
 
     @property
     def zone(self) -> tzinfo:
@@ -162,6 +178,7 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         partition_fields=tuple(f.split(":")[0] for f in _names(properties, "hoodie.table.partition.fields")),
         key_generator=_key_generator(properties),
         ordering_fields=_names(properties, "hoodie.table.ordering.fields", "hoodie.table.precombine.field"),
+        ordering_groups=_ordering_groups(properties, where),
         merge_mode=_merge_mode(properties, where),
         partial_mode=_partial_mode(properties, where),
         unavailable_value=merge.get("hoodie.write.partial.update.unavailable.value"),
@@ -245,6 +262,21 @@ def _merge_mode(properties: Mapping[str, str], where: str) -> MergeMode:
         return _MERGE_STRATEGIES[strategy]
     has_order = _names(properties, "hoodie.table.ordering.fields", "hoodie.table.precombine.field")
     return MergeMode.EVENT_TIME if has_order else MergeMode.COMMIT_TIME
+
+
+def _ordering_groups(properties: Mapping[str, str], where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    text = (properties.get(ORDERING_GROUPS) or "").strip()
+    groups = []
+    for part in filter(None, text.split(";")):
+        by, colon, columns = (word.strip() for word in part.partition(":"))
+        if not by or not colon:
+            raise _unsupported(
+                where, f"{ORDERING_GROUPS}={text[:200]!r}", "It must read 'column:columns;column:columns'"
+            )
+        groups.append((by, tuple(dict.fromkeys(filter(None, (name.strip() for name in columns.split(",")))))))
+    if groups and _merge_mode(properties, where) is MergeMode.EVENT_TIME:
+        raise _unsupported(where, "ordering by groups of columns and by the row at once", "One of the two must go")
+    return tuple(groups)
 
 
 def _partial_mode(properties: Mapping[str, str], where: str) -> PartialMode:

@@ -26,12 +26,13 @@ from lakebraid.model.config import (
     CLOCK_SKEW,
     CONCURRENCY_MODES,
     LOOKED_UP,
+    ORDERING_GROUPS,
     MergeMode,
     TableConfig,
     TableType,
     parse_config,
 )
-from lakebraid.model.creation_columns import check_columns, column_names
+from lakebraid.model.creation_columns import check_columns, check_groups, column_names, ordering_groups
 from lakebraid.model.creation_properties import Line, combine, property_texts
 from lakebraid.model.schema_input import read_schema
 from lakebraid.model.schema_text import table_schema_text
@@ -51,6 +52,7 @@ _COMPARED: Final = (
     "record_keys",
     "partition_fields",
     "ordering_fields",
+    "ordering_groups",
     "merge_mode",
     "hive_style",
     "url_encode",
@@ -85,7 +87,7 @@ def plan_table(
     schema: Any,
     *,
     record_keys: str | Sequence[str],
-    ordering_fields: str | Sequence[str] | None = None,
+    ordering_fields: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     partition_by: str | Sequence[str] | None = None,
     table_type: str = "mor",
     buckets: int = 8,
@@ -100,11 +102,13 @@ def plan_table(
     """The table that these arguments describe; InvalidArgument names the one that makes no sense.
 
     `schema` is an Arrow schema, DDL text, or None. `shared` pins Hudi's lock, for tables that Apache Hudi writes too.
-    Without `concurrency` writers never wait where that is possible, and are optimistic elsewhere.
+    Without `concurrency` writers never wait where that is possible, and are optimistic elsewhere. `ordering_fields` may
+    give each of some groups of columns an ordering column of its own.
     """
     columns = None if schema is None else read_schema(schema)
     keys = column_names("record_keys", record_keys)
-    ordering = column_names("ordering_fields", ordering_fields)
+    groups = ordering_groups(ordering_fields) if isinstance(ordering_fields, Mapping) else ()
+    ordering = () if isinstance(ordering_fields, Mapping) else column_names("ordering_fields", ordering_fields)
     parts = column_names("partition_by", partition_by)
     given = property_texts(properties)
     if not keys:
@@ -120,6 +124,7 @@ def plan_table(
         Line("hoodie.table.type", kind, "table_type"),
         *_format_lines(),
         *_column_lines(keys, ordering, parts),
+        Line(ORDERING_GROUPS, ";".join(f"{by}:{','.join(own)}" for by, own in groups), "ordering_fields"),
         *_layout_lines(hive_style_partitioning),
         *_index_lines(way, buckets),
         *_cdc_lines(given),
@@ -129,6 +134,7 @@ def plan_table(
     merged = combine(lines, given)
     merged[CHECKSUM] = str(checksum(merged))
     config = _checked_config(merged, url)
+    check_groups(config, is_shared=shared)
     if columns is not None:
         check_columns(columns, config)
     return TableSpec(url, columns, merged, config, _seeds(seed_base, columns, config))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,14 +32,51 @@ def column_names(argument: str, given: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+def ordering_groups(given: Mapping[Any, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The groups of columns in `ordering_fields`: each ordering column, and the columns that it orders."""
+    return tuple(
+        (column_names("ordering_fields", by)[0], column_names(f"ordering_fields[{by!r:.100}]", own))
+        for by, own in given.items()
+    )
+
+
+def check_groups(config: TableConfig, *, is_shared: bool) -> None:
+    """Raises InvalidArgument unless every column is ordered by one column, in a table whose writers can do that."""
+    if not config.ordering_groups:
+        return
+    fixed = {*config.record_keys, *config.partition_fields}
+    seen: set[str] = set()
+    for by, own in config.ordering_groups:
+        for name in dict.fromkeys((by, *own)):
+            if name in fixed or name in seen:
+                role = "a key or partition column" if name in fixed else "in two groups of ordering_fields"
+                raise InvalidArgument(
+                    f"The column {name!r} is {role}. Nothing was created. Name every other column in one group at most; "
+                    "those in no group go by commit time.",
+                    column=name,
+                    argument="ordering_fields",
+                )
+            seen.add(name)
+    if is_shared or config.is_global:
+        what = "Apache Hudi's writers do not know the groups" if is_shared else "a row may move to another partition"
+        raise InvalidArgument(
+            f"Groups of columns in ordering_fields are not possible here: {what}. Nothing was created. Order by one "
+            f"column, or leave out {'shared=True' if is_shared else 'the global index'}.",
+            argument="ordering_fields",
+        )
+
+
 def check_columns(schema: pa.Schema, config: TableConfig) -> None:
     """Raises InvalidArgument unless every column with a role exists and has a type that can play it."""
     for name in config.record_keys:
         _check_text(schema, name, "record_keys", "a record key")
     for name in config.partition_fields:
         _check_text(schema, name, "partition_by", "a partition")
-    for name in config.ordering_fields:
+    for name in config.every_ordering_field:
         _check_order(name, _type(schema, name, "ordering_fields"))
+    for _, own in config.ordering_groups:
+        for name in own:
+            _type(schema, name, "ordering_fields")
     if (config.delete_field is None) != (config.delete_marker is None):
         raise InvalidArgument(
             "hoodie.payload.delete.field and hoodie.payload.delete.marker belong together, but only one was given. "

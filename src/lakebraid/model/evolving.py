@@ -27,7 +27,7 @@ def evolved(table: pa.Schema, incoming: pa.Schema, config: TableConfig) -> pa.Sc
     Key, partition and ordering columns keep their types: stored keys, folders and ordering values must stay comparable.
     Types that fit neither way are left as they are: `model.incoming` says which column does not fit, and why.
     """
-    fixed = {_root(name) for name in (*config.record_keys, *config.partition_fields, *config.ordering_fields)}
+    fixed = {_root(name) for name in (*config.record_keys, *config.partition_fields, *config.every_ordering_field)}
     brought = pa.schema([field for field in incoming if field.name not in META_COLUMNS])
     grown = pa.schema(_grown_fields(table, _fitted(brought, table.names), fixed))
     return table if grown.equals(table) else fit_again(grown)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lakebraid.model.arrow_numpy import to_arrow, to_ints
 from lakebraid.model.key_order import sort_keys
-from lakebraid.model.ordering import Ints, OrderKeys, ranks
+from lakebraid.model.ordering import Ints, OrderKeys, order_keys, ranks, winners
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,21 @@ def group_rows(keys: pa.Array, partitions: pa.Array, buckets: Ints, order: Order
     rows, numbers = _by_group_and_key(keys, codes)
     rows = _without_losers(rows, numbers, codes, order)
     return Grouping(rows, _groups(codes[rows], paths, count))
+
+
+def join_group(rows: pa.Table, keys: pa.Array, partitions: pa.Array, by: str, columns: tuple[str, ...]) -> pa.Table:
+    """The rows; those with equal keys all have the values of these columns that rank highest by the column `by`."""
+    own = [name for name in columns if name in rows.column_names]
+    encoded = keys.dictionary_encode()
+    pairs = _partition_codes(partitions)[1] * len(encoded.dictionary) + to_ints(encoded.indices)
+    different, codes = np.unique(pairs, return_inverse=True)
+    count = len(different)
+    if by not in rows.column_names or count == rows.num_rows:
+        return rows
+    best = winners(codes, order_keys([rows.column(by)], rows.num_rows), np.zeros(rows.num_rows, np.bool_), count)
+    joined = rows.select(own).take(to_arrow(best[codes]))
+    columns_now = [joined.column(f.name) if f.name in own else rows.column(f.name) for f in rows.schema]
+    return pa.Table.from_arrays(columns_now, schema=rows.schema)
 
 
 def _partition_codes(partitions: pa.Array) -> tuple[list[str], Ints]:

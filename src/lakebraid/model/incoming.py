@@ -39,7 +39,7 @@ def prepare(
     ]
     ready = pa.Table.from_arrays(arrays, schema=wanted)
     _check_valid(ready)
-    for name in _ordering(config):
+    for name in config.orderings_of(None):
         if name in wanted.names:
             _check_ordered(ready.column(name), name)
     return ready
@@ -67,9 +67,10 @@ def _wanted(
 ) -> pa.Schema:
     """The columns to write; all that must be in the rows are."""
     identity = tuple(_root(name, schema) for name in (*config.record_keys, *config.partition_fields))
-    ordering = _ordering(config)
     if operation == "delete":
+        ordering = config.orderings_of(None) if config.merge_mode is MergeMode.EVENT_TIME else ()
         return _only(schema, _check_given((*identity, *_delete_ordering(given, ordering)), given, schema))
+    ordering = config.orderings_of(columns)
     _check_given((*identity, *ordering), given, schema)
     if columns is not None:
         _check_no_flag(schema, config)
@@ -93,10 +94,6 @@ def _check_no_flag(schema: pa.Schema, config: TableConfig) -> None:
             "a table. Nothing was written. Write whole rows, or keep partial updates in a table without that column.",
             column=IS_DELETED_COLUMN,
         )
-
-
-def _ordering(config: TableConfig) -> tuple[str, ...]:
-    return config.ordering_fields if config.merge_mode is MergeMode.EVENT_TIME else ()
 
 
 def _delete_ordering(given: Sequence[str], ordering: tuple[str, ...]) -> tuple[str, ...]:

@@ -20,6 +20,15 @@ class KeyForm(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class OrderGroup:
+    """Columns that one column of the row orders, apart from the other columns."""
+
+    by: str
+    columns: tuple[str, ...]
+    """`by` is among them."""
+
+
+@dataclass(frozen=True, slots=True)
 class MergeRules:
     """The rules of one table."""
 
@@ -35,11 +44,23 @@ class MergeRules:
     delete_marker: tuple[str, str] | None
     partial_mode: PartialMode
     unavailable_value: str | None
+    groups: tuple[OrderGroup, ...] = ()
+    """Of a table whose columns are ordered in groups; its other columns, and deletes, go by commit time."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column a merge must read, whatever the caller wants to see."""
-        return tuple(dict.fromkeys((*self.key_columns, *self.order_columns, *self.delete_columns)))
+        return tuple(dict.fromkeys((*self.key_columns, *self.every_order_column, *self.delete_columns)))
+
+    @property
+    def every_order_column(self) -> tuple[str, ...]:
+        """The columns that order rows or groups of columns."""
+        return (*self.order_columns, *(group.by for group in self.groups))
+
+    def clock(self, column: str) -> tuple[str, ...]:
+        """The columns that order the values of this one; none if its request time does."""
+        found = next((group.by for group in self.groups if column in group.columns), None)
+        return self.order_columns if found is None else (found,)
 
 
 def merge_rules(config: TableConfig, schema: pa.Schema) -> MergeRules:
@@ -59,7 +80,12 @@ def merge_rules(config: TableConfig, schema: pa.Schema) -> MergeRules:
         delete_marker=marker if marker and marker[0] in names else None,
         partial_mode=config.partial_mode,
         unavailable_value=config.unavailable_value,
+        groups=tuple(_group(by, columns, names) for by, columns in config.ordering_groups if by in names),
     )
+
+
+def _group(by: str, columns: tuple[str, ...], names: set[str]) -> OrderGroup:
+    return OrderGroup(by, (by, *(column for column in columns if column in names and column != by)))
 
 
 def _keys(config: TableConfig, schema: pa.Schema) -> tuple[KeyForm, tuple[str, ...]]:

@@ -68,8 +68,10 @@ class FileSlice:
 
     @property
     def has_late_log(self) -> bool:
-        """Whether some log started before the base file was planned: its rows do not simply come after the base's."""
-        return self.base is not None and any(log.request_time < self.base.request_time for log in self.logs)
+        """Whether a log may rank before a row of the base file: one that started before the base file was planned, or
+        that of the compaction itself, which carries older blocks on.
+        """
+        return self.base is not None and any(log.request_time <= self.base.request_time for log in self.logs)
 
     @property
     def size(self) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lakebraid.format.plans import CompactionPlan, format_compaction_plan
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.slicing import LogFile
-from lakebraid.services.choosing import choose_groups
+from lakebraid.services.choosing import OLDEST_OPEN, choose_groups
 from lakebraid.services.claims import Held, abandoned_plans, claimed
 from lakebraid.services.executing import compact_plan, compact_tasks, compaction_metadata, run_tasks
 from lakebraid.services.merging import load_merging, prepare_run
@@ -154,7 +154,8 @@ def _run_claimed(
     visible = load_timeline(storage, config).as_of(held.start).visibility() if config.may_share_logs else None
     tasks = compact_tasks(plan, config, sizes, visible)
     sort_by = parse_sort_columns(plan)
-    work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch, sort_by)
+    oldest = plan.extra.get(OLDEST_OPEN, "")
+    work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch, sort_by, oldest)
     files = run_tasks(storage, work, tasks, spark=spark, check=held.check)
     metadata = compaction_metadata(plan, files, held.start, schema.text)
     completion = publish_plan(ledger, held.txn, held.start, held.epoch, lambda _: metadata)

@@ -50,6 +50,7 @@ def compact_plan(
     start: str,
     epoch: int,
     sort_by: Sequence[str] = (),
+    oldest_open: str = "",
 ) -> CompactPlan:
     """What the tasks of one execution share; `schema` is the table's. Columns that it has no more sort nothing."""
     stored = with_meta(schema)
@@ -63,7 +64,7 @@ def compact_plan(
         layout=config.layout,
     )
     sorting = tuple(n for n in sort_by if n in schema.names)
-    return CompactPlan(read, schema, config.name, start, epoch, sorting, config.has_filters)
+    return CompactPlan(read, schema, config.name, start, epoch, sorting, config.has_filters, oldest_open)
 
 
 def list_files(storage: Storage, partitions: Iterable[str]) -> Iterator[ObjectInfo]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.bloom import MAX_KEY, MIN_KEY, FilterOfKeys
 from lakebraid.format.parquet_write import ParquetFile
 from lakebraid.model.evolution import with_meta
+from lakebraid.tasks.ranks import RANKS
 
 _KEY: Final = "_hoodie_record_key"
 _FILE_NAME: Final = "_hoodie_file_name"
@@ -39,15 +41,20 @@ def format_base_file(
 ) -> BaseContent:
     """A base file called `name` of rows that have Hudi's five columns; `schema` is the table's, without them.
 
+    If the rows come with ranks of their older values, the file keeps these beside its columns (`tasks.ranks`).
     Whatever `_hoodie_file_name` the rows had, they now have this one. No rows at all make an empty, valid file. With a
     filter of its keys in the footer, those who look keys up can pass over it; buckets need none.
     """
+    batches = iter(batches)
+    first = next(batches, None)
     stored = with_meta(schema)
-    count, least, greatest = 0, None, None
     statistics = [name for name in stored.names if name not in _UNSEARCHED]
+    if first is not None and RANKS in first.column_names:
+        stored = stored.append(first.schema.field(RANKS))
+    count, least, greatest = 0, None, None
     file = ParquetFile(stored, constant=_CONSTANT, statistics=statistics, compression="zstd")
     keys = FilterOfKeys() if has_filter else None
-    for rows in _row_groups(batches):
+    for rows in _row_groups(chain([] if first is None else [first], batches)):
         if keys is not None:
             keys.add(rows.column(_KEY))
         file.add(_named(rows, stored, name))

@@ -57,7 +57,7 @@ def rows_beneath(
     sought = _sought(layers, asked, bound)
     sought = _possible(base, sought)
     if len(sought.keys) or sought.presence is not None:
-        yield from rows_of_keys(base, plan, base.groups, schema, sought)
+        yield from rows_of_keys(base, plan, base.groups, schema, sought, with_ranks=True)
 
 
 def _bound(base: OpenBase, plan: ReadPlan, task: SliceTask) -> pa.Scalar | None:

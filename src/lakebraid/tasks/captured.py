@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,9 +19,12 @@ from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro_rows import format_avro_block
 from lakebraid.format.log_blocks import BlockType, HeaderKey, LogBlock, format_log
+from lakebraid.model.arrow_numpy import to_bools, to_mask
 from lakebraid.model.evolution import without_meta
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.schema_text import table_schema_text
+from lakebraid.tasks.changes import differing
+from lakebraid.tasks.ranks import RANKS
 from lakebraid.tasks.versions import row_keys
 
 _KEYS_ONLY: Final = json.dumps(
@@ -50,22 +54,21 @@ class Captured:
 
     def _watched(self, batches: Iterator[pa.Table], noted: list[pa.Table]) -> Iterator[pa.Table]:
         for batch in batches:
-            noted.append(batch.filter(pc.is_in(row_keys(batch, self._rules), value_set=self._keys)))
+            found = batch.filter(pc.is_in(row_keys(batch, self._rules), value_set=self._keys))
+            noted.append(found.drop_columns(RANKS) if RANKS in found.column_names else found)
             yield batch
 
     def events(self, schema: pa.Schema, start: str) -> pa.Table:
         """One row for each change by the write that began at `start`: its kind, the row's key, the row before and after.
 
-        A row that is still of another write has not changed: what was given for its key has lost against it.
+        A row that is still of another write, and has the same values, has not changed: what was given for its key has lost.
         """
         before, after = (pa.concat_tables([schema.empty_table(), *rows]) for rows in (self._before, self._after))
         old, new = (pc.index_in(self._keys, value_set=row_keys(rows, self._rules)) for rows in (before, after))
-        is_own = (
-            pc.equal(after.column("_hoodie_commit_time").combine_chunks(), start).take(new).fill_null(fill_value=False)
-        )
         was, is_there = old.is_valid(), new.is_valid()
+        changed = pc.and_(pc.and_(was, is_there), _changed(before, after, old, new, start))
         kinds = pc.case_when(
-            pc.make_struct(pc.and_(was, pc.invert(is_there)), pc.and_(pc.invert(was), is_there), pc.and_(was, is_own)),
+            pc.make_struct(pc.and_(was, pc.invert(is_there)), pc.and_(pc.invert(was), is_there), changed),
             *("d", "i", "u"),
         )
         names = without_meta(schema).names
@@ -77,6 +80,16 @@ class Captured:
             "after": _rows(after, names, new),
         }
         return pa.table(columns).filter(kinds.is_valid())
+
+
+def _changed(before: pa.Table, after: pa.Table, old: pa.Array, new: pa.Array, start: str) -> pa.Array:
+    """Which rows this write made, or gave other values: a partial update with a low ordering value leaves the row to others."""
+    own = pc.equal(after.column("_hoodie_commit_time").combine_chunks(), start).take(new).fill_null(fill_value=False)
+    both = pc.and_(old.is_valid(), new.is_valid())
+    differs = differing(before.take(old.filter(both)), after.take(new.filter(both)))
+    others = np.zeros(len(both), np.bool_)
+    others[to_bools(both)] = differs
+    return pc.or_(own, to_mask(others))
 
 
 def _rows(table: pa.Table, names: list[str], places: pa.Array) -> pa.Array:

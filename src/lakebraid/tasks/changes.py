@@ -114,7 +114,7 @@ def rejoined(found: Iterable[Found], plan: ReadPlan, *, images: bool) -> Iterato
     yield _timed("insert", came.filter(at.is_null()))
     yield _timed("delete", stayed)
     new, old = came.filter(at.is_valid()), went.take(at.drop_null())
-    differs = pa.array(_differs(old.drop_columns(COMPLETION), new.drop_columns(COMPLETION)))
+    differs = pa.array(differing(old.drop_columns(COMPLETION), new.drop_columns(COMPLETION)))
     times = new.filter(differs).column(COMPLETION)
     if images:
         yield "update_preimage", old.filter(differs).drop_columns(COMPLETION), times
@@ -172,7 +172,7 @@ def _compared(before: pa.Table, after: pa.Table, plan: ReadPlan, task: ChangeTas
     yield "delete", vanished, pa.repeat(task.last_completion, vanished.num_rows)
     kept_new = after.filter(pa.array(is_known))
     kept_old = before.take(found.drop_null())
-    differs = pa.array(_differs(kept_old, kept_new))
+    differs = pa.array(differing(kept_old, kept_new))
     new, old = kept_new.filter(differs), kept_old.filter(differs)
     times = _times(new, task)
     if images:
@@ -191,7 +191,7 @@ def _times(rows: pa.Table, task: ChangeTask) -> pa.Array:
     return pc.fill_null(completions.take(found), task.last_completion)
 
 
-def _differs(old: pa.Table, new: pa.Table) -> Bools:
+def differing(old: pa.Table, new: pa.Table) -> Bools:
     """Row by row: whether any visible column differs; two nulls are equal, and so are two NaN."""
     differs = np.zeros(old.num_rows, np.bool_)
     for name in old.column_names:

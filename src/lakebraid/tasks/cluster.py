@@ -25,7 +25,8 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
 from lakebraid.tasks.compact import CompactPlan
 from lakebraid.tasks.placing import place_file
-from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.ranks import ranks_type, with_column
+from lakebraid.tasks.read import may_have_ranks, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
 
@@ -64,7 +65,7 @@ def run_clustering_task(storage: Storage, plan: CompactPlan, task: ClusterTask) 
     slices are read once for each part.
     """
     if task.outputs == 1 and not plan.sort_by:
-        return _place(storage, plan, task, 0, _rows(storage, plan.read, task))
+        return _place(storage, plan, task, 0, _ranked_rows(storage, plan, task))
     return [
         file for output, rows in _outputs(storage, plan, task) for file in _place(storage, plan, task, output, [rows])
     ]
@@ -74,14 +75,14 @@ def _outputs(storage: Storage, plan: CompactPlan, task: ClusterTask) -> Iterator
     """The rows of each file, in their order."""
     parts = max(1, min(task.outputs, -(-task.size // limits.CLUSTER_PART_BYTES)))
     if parts == 1:
-        held = _together(_rows(storage, plan.read, task), plan.read)
+        held = _together(_ranked_rows(storage, plan, task), plan.read)
         yield from _cut(held, _ranks(held, plan.sort_by), range(task.outputs), task.outputs, held.num_rows)
         return
     narrow = _narrow(plan)
     ranks = _ranks(_together(_rows(storage, narrow, task), narrow), plan.sort_by)
     for part in range(parts):
         wanted = range(task.outputs * part // parts, task.outputs * (part + 1) // parts)
-        held, own = _of_files(_rows(storage, plan.read, task), ranks, wanted, task)
+        held, own = _of_files(_ranked_rows(storage, plan, task), ranks, wanted, task)
         yield from _cut(_together(held, plan.read), own, wanted, task.outputs, len(ranks))
 
 
@@ -95,8 +96,21 @@ def _rows(storage: Storage, read: ReadPlan, task: ClusterTask) -> Iterator[pa.Ta
         yield from read_slice(storage, read, part)
 
 
+def _ranked_rows(storage: Storage, plan: CompactPlan, task: ClusterTask) -> Iterator[pa.Table]:
+    """The same rows; all with the ranks of their older values, if some slice may have such values."""
+    keeping = plan.keeping()
+    if keeping is None or not any(may_have_ranks(storage, plan.read, part) for part in task.slices):
+        yield from _rows(storage, plan.read, task)
+        return
+    kind = ranks_type(plan.read.rules, plan.read.schema)
+    for part in task.slices:
+        for rows in read_slice(storage, plan.read, part, keeping=keeping):
+            yield with_column(rows, kind)
+
+
 def _together(batches: Iterable[pa.Table], read: ReadPlan) -> pa.Table:
-    return pa.concat_tables([read.output_schema.empty_table(), *batches])
+    held = list(batches)
+    return pa.concat_tables(held) if held else read.output_schema.empty_table()
 
 
 def _ranks(rows: pa.Table, columns: Sequence[str]) -> Ints:

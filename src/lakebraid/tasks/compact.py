@@ -8,6 +8,8 @@ by the delete's own instant; readers rank it there, as if the compaction had nev
 
 What would have to be forgotten while an older write is open (`tasks.hazards`) is carried in the same way, block by
 block: log files that began after the last open write are not merged then.
+
+Rows come with the ranks of values that are older than they are, and base files keep them (`tasks.ranks`).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from lakebraid.model.ordering import Bools, Ints
 from lakebraid.model.schema_text import row_schema_text
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
+from lakebraid.tasks.columns import Keeping
 from lakebraid.tasks.log_file import BlockRules, Deletes, delete_block, row_blocks
 from lakebraid.tasks.placed_blocks import PlacedBlock, placed_blocks
 from lakebraid.tasks.placing import place_file
@@ -53,6 +56,13 @@ class CompactPlan:
     """The columns by which base files are sorted, so that readers can pass over row groups; none for as it comes."""
     has_filter: bool = False
     """Whether base files carry filters of their keys."""
+    oldest_open: str = ""
+    """When the oldest write began that was open when the plan was made; empty if there was none."""
+
+    def keeping(self) -> Keeping | None:
+        """What a merge keeps of older values, where values of one row can be of different age and order."""
+        rules = self.read.rules
+        return Keeping(self.oldest_open) if rules.every_order_column else None
 
     @property
     def token(self) -> str:
@@ -92,7 +102,10 @@ def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) 
     graves: list[tuple[Versions, Ints]] = []
     partition = task.slice.partition
     name = BaseFileName(task.file_id, plan.token, plan.start, ".parquet").format()
-    rows = read_slice(storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)))
+    keeping = plan.keeping()
+    rows = read_slice(
+        storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)), keeping=keeping
+    )
     rows = _sorted(rows, plan.sort_by) if plan.sort_by else rows
     content = format_base_file(rows, plan.schema, name, has_filter=plan.has_filter)
     place_file(storage, plan.start, partition, name, content.data)
@@ -103,13 +116,17 @@ def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) 
     # A delete without ordering value is over once it has taken place, as in commit time.
     by_event = bool(plan.read.rules.order_columns)
     kept = [(versions, at[~versions.unconditional[at]]) for versions, at in graves if by_event]
-    carried = _carried(storage, plan, task)
+    # What lost to an older write must still be there if a delete that is open takes the winner.
+    cut = plan.oldest_open if keeping is not None and keeping.has_outrun else task.slice.before
+    carried = _carried(storage, plan, task, cut)
     return staged + _own_log(storage, plan, task, kept, carried)
 
 
-def _carried(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[LogBlock]:
-    """The blocks that are not merged, as they are, each counting as written at the place where it ranks."""
-    cut = task.slice.before
+def _carried(storage: Storage, plan: CompactPlan, task: CompactTask, cut: str) -> list[LogBlock]:
+    """The blocks from `cut` on, as they are, each counting as written at the place where it ranks.
+
+    That some of them were merged as well does no harm: a merge may meet a version any number of times.
+    """
     if not cut:
         return []
     blocks = placed_blocks(storage, plan.read, replace(task.slice, before=""))

@@ -3,8 +3,9 @@
 
 A compacted row keeps one rank: that of its newest version. A write that began before that version and is published
 after the compaction is then judged against this one rank. For whole rows that is right. It is not where the compacted
-file forgets something that such a write would still have to meet: a delete that leaves no row, or columns of which
-some were written before and some after it.
+file forgets something that such a write would still have to meet: a delete that leaves no row, or by commit time columns
+of which some were written before and some after it. Where columns have ordering values, base files keep what each
+column needs (`tasks.ranks`).
 """
 
 from __future__ import annotations
@@ -64,9 +65,8 @@ def _of_block(block: LogBlock, name: str, rules: MergeRules, schema: pa.Schema) 
         if forgets:
             yield Hazard(start)
     elif block.type in (BlockType.AVRO, BlockType.PARQUET):
-        if block.is_partial:
-            # By event time the older write may win some columns and lose others, whichever it brings.
-            yield Hazard(start) if by_event else Hazard(start, _columns(block))
+        if block.is_partial and not rules.every_order_column:
+            yield Hazard(start, _columns(block))
         if not by_event and rules.delete_columns and _has_marked(block, where, rules, schema):
             yield Hazard(start)
 

@@ -19,6 +19,7 @@ from lakebraid.model.merge_rules import KeyForm
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.files import base_source
 from lakebraid.tasks.kept_keys import KEPT_KEYS, KeyRows, key_rows
+from lakebraid.tasks.ranks import RANKS, ranks_type, with_column, with_ranks_of
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.versions import row_keys
 
@@ -36,12 +37,16 @@ class OpenBase:
     def groups(self) -> range:
         return range(self.file.metadata.num_row_groups)
 
-    def read(self, groups: Sequence[int], schema: pa.Schema) -> Iterator[pa.Table]:
+    @property
+    def has_ranks(self) -> bool:
+        return RANKS in self.file.schema_arrow.names
+
+    def read(self, groups: Sequence[int], schema: pa.Schema, *, with_ranks: bool = False) -> Iterator[pa.Table]:
         """The rows of row groups with the columns of `schema`, one of which the file must have."""
         known = {*self.file.schema_arrow.names}
-        columns = [name for name in schema.names if name in known]
+        columns = [name for name in schema.names if name in known] + ([RANKS] if with_ranks and self.has_ranks else [])
         for rows in read_parquet_rows(self.file, self.source, self.size, groups, columns, self.name):
-            yield conform(rows, schema, self.name)
+            yield with_ranks_of(conform(rows, schema, self.name), rows)
 
     def digest(self, group: int, schema: pa.Schema) -> bytes | None:
         """What these columns of a row group are known by, if they may be kept."""
@@ -70,9 +75,16 @@ def open_base_of(storage: Storage, task: SliceTask) -> OpenBase:
 
 
 def rows_of_keys(
-    base: OpenBase, plan: ReadPlan, groups: Sequence[int], schema: pa.Schema, sought: Sought
+    base: OpenBase,
+    plan: ReadPlan,
+    groups: Sequence[int],
+    schema: pa.Schema,
+    sought: Sought,
+    *,
+    with_ranks: bool = False,
 ) -> Iterator[pa.Table]:
     """The rows of these row groups with the keys. The key column is read first; the others only where it has one."""
+    kind = ranks_type(plan.rules, plan.schema) if with_ranks and base.has_ranks else None
     key_schema = pa.schema([f for f in plan.schema if f.name in plan.rules.key_columns])
     every = sought.keys if sought.presence is None else pa.concat_arrays([sought.keys, sought.presence])
     for group in groups:
@@ -87,8 +99,9 @@ def rows_of_keys(
             left += len(part.places(sought.keys))
             there = part.places(sought.presence)
             if len(there):
-                yield _hollow(part.rows.take(pa.array(there)), schema)
-        for rows in base.read([group], schema) if left else ():
+                hollow = _hollow(part.rows.take(pa.array(there)), schema)
+                yield hollow if kind is None else with_column(hollow, kind)
+        for rows in base.read([group], schema, with_ranks=with_ranks) if left else ():
             found = rows.filter(pc.is_in(row_keys(rows, plan.rules), value_set=sought.keys))
             yield found
             left -= found.num_rows

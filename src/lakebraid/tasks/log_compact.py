@@ -85,7 +85,8 @@ def _kinds(blocks: Iterable[PlacedBlock], plan: CompactPlan, after_partial: bool
         block = placed.block
         is_odd = block.is_partial or states_skeletons(block.schema_text)
         after_partial |= is_odd
-        if plan.read.rules.partial_mode is not PartialMode.NONE or (by_event and after_partial):
+        rules = plan.read.rules
+        if rules.partial_mode is not PartialMode.NONE or rules.groups or (by_event and after_partial):
             yield ""
         elif block.is_partial:
             yield block.schema_text or ""

@@ -8,6 +8,7 @@ large the base is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,9 @@ import pyarrow.compute as pc
 from lakebraid.model.arrow_numpy import to_arrow, to_bools, to_ints, to_mask
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, winners
-from lakebraid.tasks.partial import merge_partial
-from lakebraid.tasks.versions import Buried, Versions, outranks, row_keys
+from lakebraid.tasks.columns import Keeping, merge_columns
+from lakebraid.tasks.ranks import RANKS
+from lakebraid.tasks.versions import Buried, Versions, outranks, request_times, row_keys
 
 
 def merge(
@@ -27,26 +29,41 @@ def merge(
     *,
     late: bool,
     buried: Buried | None = None,
+    keeping: Keeping | None = None,
 ) -> Iterator[pa.Table]:
-    """The rows of a slice. `base` yields tables with the columns of the versions' rows; keys are unique in it.
+    """The rows of a slice. `base` yields tables with the columns of the versions' rows, perhaps with kept ranks beside
+    them; keys are unique in it.
 
     `late` says that some version may rank before a row of the base, so that request times must be compared. `buried`
-    is told, when the base is through, which versions are deletes that nothing outranks.
+    is told, when the base is through, which versions are deletes that nothing outranks. With `keeping` the ranks of
+    values that are older than their rows are given along, if there are such.
     """
     if versions is None:
         yield from base
-    elif versions.present is not None:
-        yield from merge_partial(base, versions, rules, late=late, buried=buried)
+        return
+    batches = iter(base)
+    first = next(batches, None)
+    has_ranks = first is not None and RANKS in first.column_names
+    whole = batches if first is None else chain([first], batches)
+    if versions.present is not None or rules.groups or has_ranks:
+        yield from merge_columns(whole, versions, rules, late=late, buried=buried, keeping=keeping)
     else:
-        yield from _merge_whole(base, versions, rules, late=late, buried=buried)
+        yield from _merge_whole(whole, versions, rules, late=late, buried=buried, keeping=keeping)
 
 
 def _merge_whole(
-    base: Iterable[pa.Table], versions: Versions, rules: MergeRules, *, late: bool, buried: Buried | None
+    base: Iterable[pa.Table],
+    versions: Versions,
+    rules: MergeRules,
+    *,
+    late: bool,
+    buried: Buried | None,
+    keeping: Keeping | None,
 ) -> Iterator[pa.Table]:
     encoded = versions.keys.dictionary_encode()
     keys, codes = encoded.dictionary, to_ints(encoded.indices)
     best = winners(codes, versions.order, versions.unconditional, len(keys))
+    cut = _cut_times(codes, versions, len(keys))
     base_won = np.zeros(len(keys), np.bool_)
     for batch in base:
         found = pc.index_in(row_keys(batch, rules), value_set=keys)
@@ -56,12 +73,31 @@ def _merge_whole(
             continue
         matched = to_ints(found.drop_null())
         log_wins = outranks(versions, best[matched], batch, rows, rules, late=late)
+        log_wins |= cut[matched] > (request_times(batch, rows) if late else 0)
         base_won[matched[~log_wins]] = True
         yield _without(batch, rows[log_wins])
     top = best[~base_won]
     if buried is not None:
         buried(versions, top[versions.deleted[top]])
+    if keeping is not None and rules.order_columns:
+        keeping.has_outrun |= _has_outrun(codes, versions, best, base_won, keeping)
     yield versions.rows.take(to_arrow(top[~versions.deleted[top]]))
+
+
+def _cut_times(codes: Ints, versions: Versions, count: int) -> Ints:
+    """Of each key the request time of the last delete without ordering value: what began before it is gone."""
+    times = np.full(count, -1, np.int64)
+    plain = np.flatnonzero(versions.unconditional)
+    times[codes[plain]] = versions.request_times[plain]  # numpy keeps the last of equal indices
+    return times
+
+
+def _has_outrun(codes: Ints, versions: Versions, best: Ints, base_won: Bools, keeping: Keeping) -> bool:
+    """Whether the last version of some key began after the oldest open write, and lost."""
+    newest = np.empty(len(best), np.int64)
+    newest[codes] = np.arange(len(codes))
+    is_young = versions.request_times[newest] > keeping.since
+    return bool((is_young & (base_won | (best != newest))).any())
 
 
 def _without(batch: pa.Table, rows: Ints) -> pa.Table:

@@ -17,9 +17,12 @@ from lakebraid.model.predicate import Predicate, columns_of
 from lakebraid.model.predicate_arrow import ColumnStats, may_match, to_arrow
 from lakebraid.model.predicate_tree import column_path
 from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.columns import Keeping
 from lakebraid.tasks.files import open_base
 from lakebraid.tasks.keyed_rows import Sought, open_base_of, rows_of_keys
 from lakebraid.tasks.merge import merge
+from lakebraid.tasks.placed_blocks import placed_blocks
+from lakebraid.tasks.ranks import RANKS, with_ranks_of
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.versions import Buried, Versions, load_versions, row_keys
 
@@ -31,15 +34,27 @@ def read_slice(
     *,
     keys: pa.Array | None = None,
     buried: Buried | None = None,
+    keeping: Keeping | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a slice that match, with the plan's columns, a bounded number at a time; only those `keys`, if given.
 
-    `buried` is told of the deletes in the logs that nothing outranks.
+    `buried` is told of the deletes in the logs that nothing outranks. With `keeping` the ranks of values that are older
+    than their rows come along, in all batches or, if there are none, in no batch.
     """
     keys = plan.keys if keys is None else keys
     schema = plan.read_schema((*plan.columns, *(plan.rules.key_columns if keys is not None else ())), task)
     versions = load_versions(storage, plan, task, schema, keys) if task.log_names else None
-    return merge_slice(_base_batches(storage, plan, task, schema, keys), versions, plan, task, buried=buried)
+    base = _base_batches(storage, plan, task, schema, keys, with_ranks=keeping is not None or versions is not None)
+    return merge_slice(base, versions, plan, task, buried=buried, keeping=keeping)
+
+
+def may_have_ranks(storage: Storage, plan: ReadPlan, task: SliceTask) -> bool:
+    """Whether values of a row of the slice may be of different age, so that ranks have to be kept."""
+    if plan.rules.groups:
+        return True
+    if task.base_name is not None and open_base_of(storage, task).has_ranks:
+        return True
+    return any(placed.block.is_partial for placed in placed_blocks(storage, plan, task))
 
 
 def merge_slice(
@@ -49,20 +64,31 @@ def merge_slice(
     task: SliceTask,
     *,
     buried: Buried | None = None,
+    keeping: Keeping | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a slice out of its base file's and its logs', all of which have the same columns."""
-    keep = None if plan.where is None else to_arrow(plan.where)
-    for merged in merge(base, versions, plan.rules, late=task.has_late_log, buried=buried):
+    matching = None if plan.where is None else to_arrow(plan.where)
+    for merged in merge(base, versions, plan.rules, late=task.has_late_log, buried=buried, keeping=keeping):
         rows = _with_constants(merged, task)
-        wanted = rows if keep is None else rows.filter(keep)
+        wanted = rows if matching is None else rows.filter(matching)
         if wanted.num_rows:
-            yield wanted.select(list(plan.columns))
+            ranks = [RANKS] if keeping is not None and RANKS in rows.column_names else []
+            yield wanted.select([*plan.columns, *ranks])
 
 
 def _base_batches(
-    storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema, keys: pa.Array | None
+    storage: Storage,
+    plan: ReadPlan,
+    task: SliceTask,
+    schema: pa.Schema,
+    keys: pa.Array | None,
+    *,
+    with_ranks: bool = False,
 ) -> Iterator[pa.Table]:
-    """The base file's rows, conformed, batch by batch; row groups that cannot matter are not touched."""
+    """The base file's rows, conformed, batch by batch; row groups that cannot matter are not touched.
+
+    Ranks that the file keeps come along if they are asked for.
+    """
     if task.base_name is None:
         return
     where = _about_keys(plan) if task.log_names else plan.where
@@ -73,15 +99,17 @@ def _base_batches(
     known = set(file.schema_arrow.names)
     present = [name for name in schema.names if name in known]
     if present and keys is not None:
-        yield from rows_of_keys(base, plan, groups, schema, Sought(keys))
+        yield from rows_of_keys(base, plan, groups, schema, Sought(keys), with_ranks=with_ranks)
         return
+    ranks = [RANKS] if with_ranks and RANKS in known else []
     if present:
-        tables = read_parquet_rows(file, base.source, task.base_size, groups, present, task.base_name)
+        tables = read_parquet_rows(file, base.source, task.base_size, groups, [*present, *ranks], task.base_name)
     else:
         tables = _nothing(sum(file.metadata.row_group(group).num_rows for group in groups))
     taken = 0
     for table in tables:
         rows = conform(table, schema, task.base_name) if present else _nulls(table.num_rows, schema)
+        rows = with_ranks_of(rows, table) if ranks else rows
         # A file of an older schema may be short and the table wide.
         taken += rows.nbytes
         check_unfolded(taken, task.base_size, task.base_name)

@@ -19,6 +19,7 @@ from lakebraid.storage.names import check_names
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
 from lakebraid.tasks.captured import Captured, format_captured
+from lakebraid.tasks.columns import Keeping
 from lakebraid.tasks.merge import merge
 from lakebraid.tasks.placing import place_file, place_partition
 from lakebraid.tasks.read import read_slice
@@ -50,8 +51,10 @@ def rewrite_group(
     read = whole_rows(plan, rules)
     tally = _Tally(versions, rules)
     captured = Captured(versions.keys, rules) if plan.config.cdc_enabled and base is not None else None
-    kept = iter(()) if base is None else tally.watched(read_slice(storage, read, base))
-    merged = merge(kept if captured is None else captured.before(kept), versions, rules, late=False)
+    keeping = Keeping() if rules.every_order_column else None
+    kept = iter(()) if base is None else tally.watched(read_slice(storage, read, base, keeping=keeping))
+    before = kept if captured is None else captured.before(kept)
+    merged = merge(before, versions, rules, late=False, keeping=keeping)
     rows = tally.counted(merged if base is not None else _in_key_order(merged))
     rows = rows if captured is None else captured.after(rows)
     name = BaseFileName(target.file_id, f"{task}-0-0", plan.start, ".parquet").format()

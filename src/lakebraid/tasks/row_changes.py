@@ -94,8 +94,8 @@ class RowChanges:
         ordering = tuple(rows.column(name).combine_chunks() for name in self.rules.order_columns)
         present = None
         if self.present is not None:
-            whole = self.deleted[at]
-            present = {n: whole | (n in self.present) for n in rows.column_names}
+            named, others = np.ones(len(at), np.bool_), self.deleted[at]
+            present = {n: named if n in self.present else others for n in rows.column_names}
         return Versions(
             keys=row_keys(rows, self.rules),
             rows=rows,
@@ -105,7 +105,6 @@ class RowChanges:
             unconditional=self.unconditional[at],
             request_times=np.full(len(at), int(start), np.int64),
             present=present,
-            partial=np.full(len(at), self.present is not None, np.bool_),
         )
 
 

@@ -90,8 +90,8 @@ class SliceTask:
 
     @property
     def has_late_log(self) -> bool:
-        """Whether some log started before its base file was planned; see `FileSlice.has_late_log`."""
-        return self.base_name is not None and any(t < self.base_request_time for t in self.log_request_times)
+        """Whether a log may rank before a row of the base file; see `FileSlice.has_late_log`."""
+        return self.base_name is not None and any(t <= self.base_request_time for t in self.log_request_times)
 
 
 def _width(kind: pa.DataType) -> int:

@@ -45,8 +45,6 @@ class Versions:
     request_times: Ints
     present: dict[str, Bools] | None
     """For partial updates: whether a column's value counts, by row; None if all do."""
-    partial: Bools
-    """Which rows are partial updates, or may be by the table's partial update mode."""
 
 
 Buried = Callable[[Versions, Ints], object]
@@ -80,9 +78,8 @@ def load_versions(
     decoded = []
     known = Known() if known is None else known
     blocks = placed_blocks(storage, plan, task, known)
-    if not plan.rules.order_columns:
-        # The partial rows after them say the same, and do not hide what others wrote meanwhile.
-        blocks = [block for block in blocks if not states_skeletons(block.block.schema_text)]
+    # The partial rows after skeletons say the same, and do not hide what others wrote in the meantime.
+    blocks = [block for block in blocks if not states_skeletons(block.block.schema_text)]
     known.decoded.update(decoded_together([block for block in blocks if block.where not in known.decoded]))
     for block in blocks:
         found = known.decoded.get(block.where) or kept_or_decoded(block, plan.rules, schema, keys)
@@ -123,7 +120,6 @@ def take(versions: Versions, rows: Ints) -> Versions:
         unconditional=versions.unconditional[rows],
         request_times=versions.request_times[rows],
         present=None if present is None else {name: flags[rows] for name, flags in present.items()},
-        partial=versions.partial[rows],
     )
 
 
@@ -183,8 +179,7 @@ def outranks(
 ) -> Bools:
     """Pair by pair: whether the logs' best version of a key ranks above its row in the base file.
 
-    A delete without ordering value, if it is still the best, ranks above whatever is older. One that a later version
-    has replaced is forgotten: the base row meets that version alone, as in Hudi.
+    A delete without ordering value, if it is still the best, ranks above whatever is older.
     """
     own = order_keys([base.column(c) for c in rules.order_columns], base.num_rows).take(base_rows)
     greater, equal = compare(versions.order.take(log_rows), own)
@@ -230,7 +225,6 @@ def ordering_like(values: pa.Array, target: pa.DataType, where: str) -> pa.Array
 def _joined(parts: list[_Part], times: list[Ints], rules: MergeRules, schema: pa.Schema) -> Versions:
     rows = pa.concat_tables([p.rows for p in parts]).combine_chunks()
     order = [pa.concat_arrays([p.order[i] for p in parts]) for i in range(len(rules.order_columns))]
-    by_value = rules.partial_mode is not PartialMode.NONE
     return Versions(
         keys=pa.concat_arrays([_one(p.keys) for p in parts]),
         rows=rows,
@@ -240,7 +234,6 @@ def _joined(parts: list[_Part], times: list[Ints], rules: MergeRules, schema: pa
         unconditional=np.concatenate([p.unconditional for p in parts]),
         request_times=np.concatenate(times),
         present=_present(parts, rows, rules, schema),
-        partial=np.concatenate([np.full(len(p.keys), p.present is not None or by_value, np.bool_) for p in parts]),
     )
 
 
@@ -248,9 +241,14 @@ def _present(parts: list[_Part], rows: pa.Table, rules: MergeRules, schema: pa.S
     if rules.partial_mode is PartialMode.NONE and all(p.present is None for p in parts):
         return None
     present = {}
+    alike: dict[tuple[bool, ...], Bools] = {}
     for name in schema.names:
-        by_block = [np.full(len(p.keys), p.present is None or p.present[name], np.bool_) for p in parts]
-        present[name] = np.concatenate(by_block) & counts(rows.column(name), rules)
+        by_block = tuple(p.present is None or p.present[name] for p in parts)
+        if by_block not in alike:
+            alike[by_block] = np.repeat(by_block, [len(p.keys) for p in parts])
+        # Columns that the same blocks name share one array, and are merged together.
+        by_value = rules.partial_mode is not PartialMode.NONE
+        present[name] = alike[by_block] & counts(rows.column(name), rules) if by_value else alike[by_block]
     return present
 
 

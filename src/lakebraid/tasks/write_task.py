@@ -16,7 +16,7 @@ from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.buckets import bucket_ids
 from lakebraid.model.config import TableConfig
 from lakebraid.model.evolution import with_meta
-from lakebraid.model.grouping import Group, group_rows
+from lakebraid.model.grouping import Group, group_rows, join_group
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
 from lakebraid.model.merge_rules import MergeRules, merge_rules
@@ -150,6 +150,8 @@ def _batch(plan: WritePlan, rows: pa.Table, task: int, places: Places | None) ->
     if places is None:
         paths = partition_paths(rows, config.partition_fields, config.hive_style, config.url_encode)
         places = Places(paths, bucket_ids(keys, config.bucket_fields, plan.buckets).astype(np.int64))
+    for group in rules.groups:
+        rows = join_group(rows, keys, places.partitions, group.by, group.columns)
     order = order_keys([rows.column(name) for name in rules.order_columns], rows.num_rows)
     grouping = group_rows(keys, places.partitions, places.numbers, order)
     chosen = pa.array(grouping.rows)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partial updates make the join of what was written: whoever comes first, whatever is merged when, in every kind of table.
+
+Random writers of whole rows, of some columns, and of deletes of both kinds overlap, with ordering values in any order;
+services run in between. After every step the table is what `tests.joined` says, also as of every moment of the past.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lakebraid.api.table import Table
+from lakebraid.api.transaction import Transaction
+from lakebraid.errors import LakebraidError, WriteConflict
+from lakebraid.storage.memory import MemoryStorage
+from tests.joined import Row, Rule, Version, joined
+from tests.scene import TickingClock, make_table
+
+pytestmark = pytest.mark.unit
+
+DDL = "id string, ts bigint, a string, b string, c string, ta bigint, tb bigint"
+COLUMNS = ("id", "ts", "a", "b", "c", "ta", "tb")
+KEYS = ("k1", "k2", "k3")
+BY_EVENT = Rule("ts")
+BY_TIME = Rule()
+IN_GROUPS = Rule(groups={"ta": ["a", "c"], "tb": ["b"]})
+RULES = {"event": BY_EVENT, "time": BY_TIME, "groups": IN_GROUPS}
+KINDS: dict[str, dict[str, Any]] = {
+    "buckets": {"buckets": 1},
+    "two buckets": {"buckets": 2},
+    "looked up": {"index": "simple", "buckets": 1},
+    "copy-on-write": {"table_type": "cow", "buckets": 1},
+    "copy-on-write, looked up": {"table_type": "cow", "index": "simple", "buckets": 1},
+}
+
+
+@dataclass
+class Writer:
+    """A write that is open."""
+
+    transaction: Transaction
+    rows: list[Row]
+    columns: tuple[str, ...] | None
+    is_delete: bool
+
+
+@dataclass
+class Life:
+    """A table, the writers at it, and every version that was published."""
+
+    rule: Rule
+    kind: str
+    chance: random.Random
+    versions: dict[str, list[tuple[str, Version]]] = field(default_factory=dict)
+    """By key, with the completion time."""
+    moments: list[str] = field(default_factory=list)
+    open: list[Writer] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        clock = TickingClock()
+        ordering: Any = dict(self.rule.groups) or self.rule.ordering
+        self.table: Table = make_table(
+            MemoryStorage("memory://join", clock), clock, DDL, ordering_fields=ordering, **KINDS[self.kind]
+        )
+        self.values = (f"v{n}" for n in itertools.count())
+
+    @property
+    def is_optimistic(self) -> bool:
+        """Whether writers get along by the order in which they are published; here one follows the other."""
+        return self.kind not in ("buckets", "two buckets")
+
+    @property
+    def ordered_deletes(self) -> list[str]:
+        """A row that comes again after its delete may come to another file group, where nobody knows of the delete."""
+        return [] if self.kind == "looked up" else ["delete at"]
+
+    def step(self) -> None:
+        acts = [self.begin, self.begin, self.commit, self.commit, self.commit, self.compact, self.other_service]
+        self.chance.choice(acts)()
+        self.check("9")
+
+    def begin(self) -> None:
+        if len(self.open) == (1 if self.is_optimistic else 3):
+            return
+        shape = self.chance.choice(["whole", "a", "b", "ac", "bc", "delete", *self.ordered_deletes])
+        is_delete = shape.startswith("delete")
+        columns = None if shape == "whole" or is_delete else self._columns(shape)
+        try:
+            transaction = self.table.begin("delete" if is_delete else "upsert", columns=columns)
+        except LakebraidError as error:
+            self.told.append(f"not begun: {error!s:.80}")
+            return
+        keys = self.chance.sample(KEYS, self.chance.randint(1, 2))
+        rows = [self._row(key, columns or COLUMNS, is_delete, with_order=shape == "delete at") for key in keys]
+        self.open.append(Writer(transaction, rows, columns, is_delete))
+        self.told.append(f"{transaction.instant} begins {shape}: {rows}")
+
+    def _columns(self, shape: str) -> tuple[str, ...]:
+        own = [*shape]
+        clocks = {self.rule.clock(name) for name in own} - {None}
+        return ("id", *sorted(c for c in clocks if c), *own)
+
+    def _row(self, key: str, columns: tuple[str, ...], is_delete: bool, with_order: bool) -> Row:
+        if is_delete:
+            return {"id": key} | ({"ts": self.chance.randint(1, 5)} if with_order and self.rule.ordering else {})
+        numbers = ("ts", "ta", "tb")
+        rest = {n: self.chance.randint(1, 5) if n in numbers else next(self.values) for n in columns if n != "id"}
+        return {"id": key} | rest
+
+    def commit(self) -> None:
+        if not self.open:
+            return
+        writer = self.open.pop(self.chance.randrange(len(self.open)))
+        try:
+            writer.transaction.write(writer.rows)
+            done = writer.transaction.commit()
+        except WriteConflict:
+            self.told.append(f"{writer.transaction.instant} is refused")
+            return
+        self.told.append(f"{done.instant} is published")
+        for place, row in enumerate(writer.rows):
+            version = Version(done.instant, place, {} if writer.is_delete else row, writer.is_delete, row.get("ts"))
+            self.versions.setdefault(row["id"], []).append((done.completion_time, version))
+        self.moments.append(done.completion_time)
+
+    def compact(self) -> None:
+        self.moments += [done.completion_time for done in self.table.compact()]
+        self.told.append("compacted")
+
+    def other_service(self) -> None:
+        service = self.chance.choice(["log_compact", "cluster"])
+        try:
+            done = self.table.log_compact(logs_min=2) if service == "log_compact" else self.table.cluster()
+        except LakebraidError as error:  # not every kind of table has each of them
+            self.told.append(f"no {service}: {error!s:.80}")
+        else:
+            self.told.append(f"{service}: {done}")
+
+    def model(self, moment: str) -> dict[str, Row]:
+        rows = {}
+        for key, published in self.versions.items():
+            seen = [v for done, v in published if done <= moment]
+            row = joined(self._remembered(seen), COLUMNS, self.rule)
+            if row is not None:
+                rows[key] = row
+        return rows
+
+    def _remembered(self, versions: list[Version]) -> list[Version]:
+        """Copy-on-write tables have no place for the delete of a row that is gone: what comes later opens it anew."""
+        first = 0
+        for stop in range(1, len(versions) + 1 if self.kind.startswith("copy-on-write") else 0):
+            if joined(versions[first:stop], COLUMNS, self.rule) is None:
+                first = stop
+        return versions[first:]
+
+    def check(self, moment: str) -> None:
+        seen = self.table.to_arrow() if moment == "9" else self.table.to_arrow(as_of=moment)
+        found = {row["id"]: row for row in seen.to_pylist()}
+        assert len(found) == seen.num_rows, self.story("a key comes twice")
+        assert found == self.model(moment), self.story(f"as of {moment}")
+
+    def story(self, what: str) -> str:
+        return "\n".join([what, *self.told, f"found {self.table.to_arrow().to_pylist()}", f"model {self.model('9')}"])
+
+
+def seeds(count: int) -> Iterator[int]:
+    wanted = os.environ.get("LAKEBRAID_EXAMPLES")
+    return iter(range(int(wanted) if wanted else count))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_table_is_the_join_of_its_versions_whatever_service_runs_when(rule: str, kind: str) -> None:
+    for seed in seeds(6):
+        life = Life(RULES[rule], kind, random.Random(f"{rule} {kind} {seed}"))
+        for _ in range(25):
+            life.step()
+        for moment in life.moments:
+            life.check(moment)
+        life.table.compact()
+        life.check("9")
