@@ -29,9 +29,9 @@ from tests.oracle import (
     Row,
     Settings,
     Version,
-    fold,
     live_files,
     merge_files,
+    merged,
     versions_of,
 )
 from tests.table_builder import ORDER_TYPES, record_key
@@ -314,9 +314,10 @@ class _World:
         chosen = self.draw(st.sets(st.sampled_from(starts), min_size=1))
         inputs = [log for log in logs if log.start in chosen]
         start, everything = self.tick(), self.columns(wide=True)
-        states: dict[str, Version] = {}
+        own: dict[str, list[Version]] = {}
         for key, version in versions_of(inputs, self.settings, everything):
-            states[key] = fold(states.get(key), version, self.settings)
+            own.setdefault(key, []).append(version)
+        states = {key: state for key, found in own.items() if (state := merged(None, found, self.settings))}
         puts = tuple(Put(k, _data(v.values)) for k, v in sorted(states.items()) if not v.deleted)
         gone = tuple(Gone(k, v.order) for k, v in sorted(states.items()) if v.deleted)
         times = tuple(sorted(chosen))

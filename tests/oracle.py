@@ -8,7 +8,7 @@ follows from the completion of its instant and from nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 UNAVAILABLE = "__not_there__"
@@ -164,9 +164,6 @@ class Version:
     at: int
     order: tuple[int, ...] | None
     deleted: bool = False
-    partial: bool = False
-    anew: int | None = None
-    """By commit time: where the delete was upon which a partial update came. Nothing before it shines through."""
 
 
 def live_files(history: History, group: Group, now: int) -> tuple[Base | None, list[Log]]:
@@ -218,56 +215,34 @@ def _version(
     brought = block.columns if block.partial else columns
     values = {name: entry.values.get(name) for name in brought} | {AT: start}
     deleted = bool(entry.values.get("_hoodie_is_deleted"))
-    return Version(values, place, settings.order_of(entry.values), deleted, block.partial)
-
-
-def fold(old: Version | None, new: Version, settings: Settings) -> Version:
-    """What is left of two versions, `new` being the later one in sequence."""
-    if old is not None and old.deleted and new.partial and not new.deleted and not settings.by_event:
-        return replace(new, anew=old.at)
-    if old is None or new.order is None or old.order is None:
-        return new
-    wins = not settings.by_event or new.order >= old.order
-    winner, loser = (new, old) if wins else (old, new)
-    if winner.deleted or loser.deleted:
-        return winner
-    values = dict(winner.values)
-    for name, value in loser.values.items():
-        if name != AT and (name not in values or settings.is_filler(values[name])):
-            values[name] = value
-    return Version(values, winner.at, winner.order, partial=winner.partial and loser.partial, anew=loser.anew)
+    return Version(values, place, settings.order_of(entry.values), deleted)
 
 
 def merged(base: Version | None, logs: list[Version], settings: Settings) -> Version | None:
-    """The visible version of a key, or a deleted one: the logs among themselves first, then over the base row.
+    """The visible version of a key, or a deleted one: of each column the highest rank among the versions that name it.
 
-    So an unconditional delete that a later log version replaced is forgotten, and the base row meets that version;
-    but by commit time a partial update of a deleted row opens it anew.
+    A delete with an ordering value takes what ranks below it, one without whatever began before it.
     """
-    late = [] if base is None else [version for version in logs if version.at < base.at]
-    if base is None or not late or not (settings.fill or any(version.partial for version in logs)):
-        return _over(base, logs, settings)
-    # What finished behind the compaction, where columns differ in age: first as if the compaction had met it.
-    below = _over(base, late, settings)
-    if below is None or below.deleted:
-        return _folded(logs, settings)
-    return _over(below, [version for version in logs if version.at >= base.at], settings)
+    every = [*([] if base is None else [base]), *logs]
+    began = {id(version): (version.at, number) for number, version in enumerate(every)}
 
+    def rank(version: Version) -> tuple[Any, ...]:
+        return ((version.order or ()) if settings.by_event else (), *began[id(version)])
 
-def _over(base: Version | None, logs: list[Version], settings: Settings) -> Version | None:
-    top = _folded(logs, settings)
-    if base is None or top is None:
-        return top or base
-    if top.order is None or (top.anew is not None and base.at < top.anew):
-        return top if base.at < top.at else base
-    return fold(base, top, settings) if base.at < top.at else fold(top, base, settings)
-
-
-def _folded(sequence: Iterable[Version], settings: Settings) -> Version | None:
-    state: Version | None = None
-    for version in sequence:
-        state = fold(state, version, settings)
-    return state
+    without = [v for v in every if v.deleted and (v.order is None or not settings.by_event)]
+    last = max((began[id(v)] for v in without), default=None)
+    left = [v for v in every if last is None or began[id(v)] > last]
+    line = max((rank(v) for v in left if v.deleted), default=None)
+    live = [v for v in left if not v.deleted and (line is None or rank(v) > line)]
+    if not live:
+        gone = [v for v in left if v.deleted] or [v for v in every if began[id(v)] == last]
+        return max(gone, key=rank, default=None)
+    top = max(live, key=rank)
+    values = dict(top.values)
+    for name in {name for v in live for name in v.values} - {AT}:
+        naming = [v for v in live if name in v.values and not settings.is_filler(v.values[name])]
+        values[name] = max(naming, key=rank).values[name] if naming else top.values.get(name)
+    return Version(values, top.at, top.order)
 
 
 def merge_files(base: Base | None, logs: Iterable[Log], settings: Settings, columns: tuple[str, ...]) -> dict[str, Row]:

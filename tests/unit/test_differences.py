@@ -99,3 +99,47 @@ def test_a_timestamp_partition_column_keeps_its_type(tmp_path: Path) -> None:
     hudis = {field["name"]: field["type"] for field in reference.expected["schema"]["fields"]}
     assert hudis["at"] == "string"
     assert {str(v) for v in table.to_arrow()["at"].to_pylist()} == {r["at"] for r in reference.expected["snapshot"]}
+
+
+def unlike(name: str, folder: Path, columns: tuple[str, ...]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """By key and moment, Hudi's row and ours, where they differ; without moment it is the newest state."""
+    reference = unpack(name, folder)
+    table = lb.Table.open(reference.path)
+    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    moments = {None: reference.expected["snapshot"]} | (reference.expected.get("as_of") or {})
+    for number, (moment, expected) in enumerate(moments.items()):
+        hudis = {row["id"]: tuple(row[c] for c in columns) for row in expected}
+        ours = {row["id"]: tuple(row[c] for c in columns) for row in table.to_arrow(as_of=moment).to_pylist()}
+        assert hudis.keys() == ours.keys()
+        found |= {(key, number): [hudis[key], ours[key]] for key in hudis if hudis[key] != ours[key]}
+    return found
+
+
+def test_an_update_of_other_columns_never_takes_a_value_away_whatever_its_ordering_value(tmp_path: Path) -> None:
+    """Hudi drops a column's newer value if the row has a greater ordering value by then, or takes an older one."""
+    columns = ("ts", "a", "b", "c", "d")
+    stale_c = [(40, "a1", "b1", "c2", "d3"), (40, "a1", "b1", "c3", "d3")]
+    old_a = [(20, "a1", "b2", "c2", "d0"), (20, "a0", "b2", "c2", "d0")]
+    old_a_and_d = [(20, "a1", "b2", "c2", "d3"), (20, "a0", "b2", "c2", "d0")]
+    folded = unlike("v9_mor_partial_fold", tmp_path / "fold", columns)
+    assert {key: rows for key, rows in folded.items() if key[1] == 0} == {(4, 0): stale_c, (8, 0): old_a_and_d}
+    compacted = unlike("v9_mor_partial_compacted", tmp_path / "compacted", columns)
+    assert {key[0] for key in compacted} == {4, 8}
+    assert [*compacted.values()] == [old_a, stale_c, old_a_and_d]
+
+
+def test_of_values_that_rows_leave_out_the_newest_by_ordering_value_counts(tmp_path: Path) -> None:
+    found = unlike("v9_mor_ignore_defaults_event_time", tmp_path, ("ts", "a", "b", "c"))
+    assert {key[0] for key in found} == {3}
+    assert next(iter(found.values())) == [(10, "a2", 1, "c1"), (10, "a0", 1, "c1")]
+
+
+def test_nothing_of_a_deleted_row_comes_back_out_of_its_base_file(tmp_path: Path) -> None:
+    """In Hudi a row that is written after a delete without ordering value may bring the deleted one back, or parts of it."""
+    back = unlike("v9_mor_cdc", tmp_path / "cdc", ("name", "ts"))
+    assert {key[0] for key in back} == {1}
+    assert back[1, 0] == [("u", 20), ("back", 1)]
+    chain = unlike("v9_mor_log_compaction_chain", tmp_path / "chain", ("name", "ts"))
+    assert [*chain.values()] == [[("base", 10), ("u2", 1)]]
+    parts = unlike("v9_mor_fill_unavailable", tmp_path / "fill", ("a", "b", "c"))
+    assert [*parts.values()] == [[("a0", 2, "c2"), ("__debezium_unavailable_value", 2, "c2")]]

@@ -225,14 +225,14 @@ def test_a_partial_update_of_a_deleted_row_does_not_bring_back_what_was_deleted(
         assert by_key(stage.table.to_arrow()) == expected
 
 
-def test_a_row_opened_by_event_time_keeps_its_ordering_value_before_and_after_a_compaction() -> None:
+def test_an_older_row_fills_the_columns_that_an_update_left_open_before_and_after_a_compaction() -> None:
     for compacts in (False, True):
         stage = Stage(by_event=True)
         stage.table.upsert([{"id": NEW, "ts": 10, "a": "opened"}], columns=["id", "ts", "a"])
         if compacts:
             stage.table.compact()
         stage.table.upsert([{"id": NEW, "ts": 5, "a": "stale", "b": "stale", "c": "stale"}])
-        expected = {"id": NEW, "ts": 10, "a": "opened", "b": None, "c": None}
+        expected = {"id": NEW, "ts": 10, "a": "opened", "b": "stale", "c": "stale"}
         assert by_key(stage.table.to_arrow())[NEW] == expected, f"compacted: {compacts}"
 
 
