@@ -2,7 +2,8 @@
 """Three streams joined in one table, without a join: each writes its own columns of the rows that it knows of.
 
 No stream waits for another, nothing is kept in memory for rows whose other half is still to come, and any of them may be
-late by a year. Run it with `python examples/streaming_join.py`.
+late by a year. Events come out of order: each stream has a clock of its own, the column that orders its columns, and an
+event that is older than what the row has changes nothing. Run it with `python examples/streaming_join.py`.
 """
 
 import json
@@ -16,26 +17,31 @@ from pyspark.sql import DataFrame, SparkSession
 import lakebraid as lb
 
 STREAMS = {
-    "orders": "order_id string, customer string, amount double",
-    "payments": "order_id string, paid boolean",
-    "shipments": "order_id string, carrier string",
+    "orders": "order_id string, order_ts bigint, customer string, amount double",
+    "payments": "order_id string, pay_ts bigint, paid boolean",
+    "shipments": "order_id string, ship_ts bigint, carrier string",
 }
+GROUPS = {"order_ts": ["customer", "amount"], "pay_ts": ["paid"], "ship_ts": ["carrier"]}
 COUNT = 30
 
 
 def events(stream: str) -> list[dict[str, Any]]:
-    """What a stream brings, in an order of its own: not every order is paid, nor shipped, and some are changed."""
+    """What a stream brings: not every order is paid, nor shipped; some events are overtaken by later ones."""
     made: list[dict[str, Any]] = []
     for n in range(COUNT):
         key = f"order-{n:03}"
         match stream:
             case "orders":
-                made += [{"order_id": key, "customer": f"c{n % 7}", "amount": float(n + v)} for v in range(1 + n % 2)]
+                amounts = [float(n + time) for time in range(1 + n % 3)]
+                made += [
+                    {"order_id": key, "order_ts": t, "customer": f"c{n % 7}", "amount": a}
+                    for t, a in enumerate(amounts)
+                ]
             case "payments" if n % 3:
-                made.append({"order_id": key, "paid": n % 5 != 0})
+                made += [{"order_id": key, "pay_ts": 1000 + t, "paid": t == n % 2} for t in range(2)]
             case "shipments" if n % 4 == 0:
-                made.append({"order_id": key, "carrier": f"carrier-{n % 2}"})
-    return made if stream == "orders" else made[::-1]
+                made.append({"order_id": key, "ship_ts": -n, "carrier": f"carrier-{n % 2}"})
+    return made[::-1] if stream == "payments" else made[::2] + made[1::2]  # the newest first, or every second one late
 
 
 def arrive(folder: Path, rows: list[dict[str, Any]], files: int) -> None:
@@ -50,8 +56,8 @@ def arrive(folder: Path, rows: list[dict[str, Any]], files: int) -> None:
 
 def join(spark: SparkSession, folder: Path) -> tuple[DataFrame, DataFrame]:
     """The table that the streams have filled, and the batch join of the same events."""
-    columns = "order_id string, customer string, amount double, paid boolean, carrier string"
-    table = lb.Table.create(folder / "joined", columns, record_keys="order_id", buckets=1)
+    columns = ", ".join(dict.fromkeys(column for schema in STREAMS.values() for column in schema.split(", ")))
+    table = lb.Table.create(folder / "joined", columns, record_keys="order_id", ordering_fields=GROUPS, buckets=1)
     queries = []
     for name, schema in STREAMS.items():
         arrive(folder / name, events(name), files=2)
@@ -60,7 +66,10 @@ def join(spark: SparkSession, folder: Path) -> tuple[DataFrame, DataFrame]:
     for query in queries:
         query.awaitTermination()
 
-    newest = [{row["order_id"]: row for row in events(name)} for name in STREAMS]  # of equal keys the last
+    newest = [
+        {row["order_id"]: row for row in sorted(events(name), key=lambda row: row[clock])}  # of equal keys the newest
+        for name, clock in zip(STREAMS, GROUPS, strict=True)
+    ]
     orders, payments, shipments = (
         spark.createDataFrame([*rows.values()], schema) for rows, schema in zip(newest, STREAMS.values(), strict=True)
     )
