@@ -78,7 +78,7 @@ class Chooser:
             name = f"t{len(self.life.past)}{self.dice.randint(0, 99)}"
             kinds = ["upsert"] * 6 + ["insert", "delete", "bulk_insert", "insert_overwrite_table", "insert_overwrite"]
             operation = self.dice.choice(kinds[:-1] if self.kind.is_global else kinds)
-            may_be_partial = not self.kind.ordering and not self.kind.is_global and self.may_be_partial()
+            may_be_partial = not self.kind.is_global and self.may_be_partial()
             if operation == "upsert" and may_be_partial and self.dice.random() < 0.4:
                 return "begin", name, operation, self.some_columns()
             return "begin", name, operation
@@ -122,9 +122,8 @@ class Chooser:
         return [*self.kind.needed, *dict.fromkeys([*self.kind.required, *chosen])]
 
     def partial_rows(self, names: Sequence[str]) -> list[Row]:
-        """Rows of these columns; with ordering values, none is older than what is there or on its way."""
+        """Rows of these columns, older than what is there or newer."""
         kind = self.kind
-        busy = {kind.identity(c.row) for made in self.life.open.values() for c in made.changes}
         rows: dict[Any, Row] = {}
         for _ in range(self.dice.randint(1, 4)):
             key = self.key()
@@ -132,13 +131,7 @@ class Chooser:
             there = self.life.world.rows().get(identity)
             if there is not None and kind.is_global:
                 key |= {n: there[n] for n in kind.partitions}
-            if kind.ordering:
-                if identity in busy:
-                    continue
-                self.floors[identity] = max(self.highest(identity), self.floors.get(identity, 0)) + 1
             row = {**key, **self.order(key)}
-            if kind.ordering:
-                self.floors[identity] = order_number(row["ts"])
             rows[identity] = {n: row[n] if n in row else self.value(n, self.columns[n]) for n in names}
         return list(rows.values())
 
@@ -299,9 +292,9 @@ class Chooser:
         return an_order(self.dice, self.kind, -1 if floor is None else floor + 1)
 
     def value(self, name: str, kind: str) -> Any:
-        value = a_value(self.dice, kind)
+        value = a_value(self.dice, kind, self.kind.lengths)
         while value is None and name in self.kind.required:
-            value = a_value(self.dice, kind)
+            value = a_value(self.dice, kind, self.kind.lengths)
         return value
 
     def buried(self, key: Row) -> None:

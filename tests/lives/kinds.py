@@ -18,6 +18,7 @@ from lakebraid.model.config import CDC, CDC_MODE, CDC_MODES, CLOCK_SKEW
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
+from tests.lives.values import LENGTHS, LONG_LENGTHS, TEXTS, an_edge
 from tests.scene import make_table
 
 Row = dict[str, Any]
@@ -52,7 +53,6 @@ WIDER: Final = {
     "point": ("long point", "point of three"),
 }
 PLAIN: Final = tuple(name for name in TYPES if name not in ("wide decimal", "long point", "point of three"))
-_TEXTS: Final = ("", "x", "ä", "\U0001f600", "it's", "null", "a,b:c", "%2F", " ", "line\nbreak", "__null__")
 _KEY_TEXTS: Final = (
     "a",
     "B",
@@ -95,6 +95,8 @@ class Kind:
     """The mode of change data capture, if there is any."""
     shared: bool = False
     """Whether every decision is made inside of Hudi's lock."""
+    lengths: tuple[int, ...] | None = LENGTHS
+    """How long texts may be; None for tables of short values alone."""
 
     @property
     def is_placed(self) -> bool:
@@ -198,6 +200,7 @@ def random_kind(dice: Random) -> Kind:
         tuple(properties.items()),
         captures,
         dice.random() < 0.15,
+        dice.choices([None, LENGTHS, LONG_LENGTHS], [0.45, 0.5, 0.05])[0],
     )
 
 
@@ -241,14 +244,17 @@ def order_number(value: Any) -> int:
     return int((value - _DAY).total_seconds()) if isinstance(value, datetime) else value
 
 
-def a_value(dice: Random, kind: str) -> Any:  # noqa: PLR0912  one line for each type
-    """A value of that type; seldom None."""
-    if dice.random() < 0.15:
+def a_value(dice: Random, kind: str, lengths: tuple[int, ...] | None = LENGTHS) -> Any:  # noqa: PLR0912  a line for each type
+    """A value of that type; seldom None, and now and then one of the edges, as long as that."""
+    chance = dice.random()
+    if chance < 0.15:
         return None
+    if chance < 0.3 and lengths is not None:
+        return an_edge(dice, kind, lengths)
     number = dice.randint(-3, 3)
     match kind:
         case "string":
-            return dice.choice(_TEXTS)
+            return dice.choice(TEXTS)
         case "int":
             return dice.choice([number, 2**31 - 1])
         case "bigint":
@@ -276,7 +282,7 @@ def a_value(dice: Random, kind: str) -> Any:  # noqa: PLR0912  one line for each
         case "points":
             return [{"a": n, "b": None} if n else None for n in range(abs(number))]
         case "point" | "long point":
-            return {"a": number or None, "b": dice.choice(_TEXTS)}
+            return {"a": number or None, "b": dice.choice(TEXTS)}
         case "point of three":
             return {"a": number, "b": None, "c": number / 2}
     raise AssertionError(kind)

@@ -145,10 +145,9 @@ def _kept(old: tuple[Version, ...], new: Version) -> tuple[Version, ...]:
 
 
 def _placed(old: tuple[Version, ...], new: Version) -> tuple[Version, ...]:
-    if old and new.order < old[0].order:
-        return old
-    row = _folded((*old, new))
-    return () if row is None else (Version(new.order, new.start, new.place, row),)
+    """Where writers look at the rows that are there, a row that is gone leaves nothing behind."""
+    found = _kept(old, new)
+    return () if _folded(found) is None else found
 
 
 def _folded(versions: Iterable[Version]) -> Row | None:
