@@ -39,7 +39,8 @@ def check_columns(schema: pa.Schema, config: TableConfig) -> None:
     for name in config.partition_fields:
         _check_text(schema, name, "partition_by", "a partition")
     for name in config.ordering_fields:
-        _check_order(name, _type(schema, name, "ordering_fields"))
+        _type(schema, name, "ordering_fields")
+    check_ordering(schema, config)
     if (config.delete_field is None) != (config.delete_marker is None):
         raise InvalidArgument(
             "hoodie.payload.delete.field and hoodie.payload.delete.marker belong together, but only one was given. "
@@ -47,6 +48,13 @@ def check_columns(schema: pa.Schema, config: TableConfig) -> None:
         )
     if config.delete_field is not None:
         _type(schema, config.delete_field, "hoodie.payload.delete.field")
+
+
+def check_ordering(schema: pa.Schema, config: TableConfig, unchanged: str = "Nothing was created.") -> None:
+    """Raises InvalidArgument if an ordering column has a type by which Apache Hudi cannot order rows."""
+    for name in config.ordering_fields:
+        if name in schema.names:
+            _check_order(name, schema.field(name).type, unchanged)
 
 
 def _check_text(schema: pa.Schema, name: str, argument: str, role: str) -> None:
@@ -62,21 +70,20 @@ def _check_text(schema: pa.Schema, name: str, argument: str, role: str) -> None:
         )
 
 
-def _check_order(name: str, kind: pa.DataType) -> None:
-    if pa.types.is_nested(kind):
-        raise InvalidArgument(
-            f"The column {name!r} has the type {kind!s:.200}, whose values have no order. Nothing was created. "
-            "Order by a number, timestamp or text.",
-            column=name,
-            argument="ordering_fields",
-        )
-    if pa.types.is_decimal(kind) and max(kind.scale, kind.precision - kind.scale) > _ORDERED_DIGITS:
-        raise InvalidArgument(
-            f"The column {name!r} is a {kind}; Hudi's deletes carry {_ORDERED_DIGITS} digits before and after the point. "
-            "Nothing was created. Order by a smaller decimal, a bigint or a timestamp.",
-            column=name,
-            argument="ordering_fields",
-        )
+def _check_order(name: str, kind: pa.DataType, unchanged: str) -> None:
+    types = pa.types
+    if types.is_nested(kind):
+        trouble, instead = f"has the type {kind!s:.200}, whose values have no order", "a number, timestamp or text"
+    elif types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        trouble, instead = f"has the type {kind}, and Apache Hudi fails to compare bytes", "a number, timestamp or text"
+    elif types.is_decimal(kind) and max(kind.scale, kind.precision - kind.scale) > _ORDERED_DIGITS:
+        trouble = f"is a {kind}; Hudi's deletes carry {_ORDERED_DIGITS} digits before and after the point"
+        instead = "a smaller decimal, a bigint or a timestamp"
+    else:
+        return
+    raise InvalidArgument(
+        f"The column {name!r} {trouble}. {unchanged} Order by {instead}.", column=name, argument="ordering_fields"
+    )
 
 
 def _type(schema: pa.Schema, name: str, argument: str) -> pa.DataType:
