@@ -189,3 +189,27 @@ def test_a_folder_that_an_older_release_made_can_be_read_and_removed(
     table.delete([{"id": 1, "p": "ok"}])
     table.delete_partitions(["a:b"])
     assert table.to_arrow()["id"].to_pylist() == [2]
+
+
+MISTAKES: dict[str, tuple[Any, str]] = {
+    "keys as one text": (lambda t, make: make(record_keys="a,b"), r"Several columns are a list: \['a', 'b'\]"),
+    "order as one text": (lambda t, make: make(ordering_fields="ts, v"), r"Several columns are a list: \['ts', 'v'\]"),
+    "a comma too many": (lambda t, make: make(record_keys="a,"), r"no name of a column\. Nothing was created\.$"),
+    "a switch that is none": (
+        lambda t, make: make(properties={"hoodie.datasource.write.partitionpath.urlencode": "yes"}),
+        "urlencode is true or false, not 'yes'",
+    ),
+    "keys without their columns": (lambda t, make: t.delete([1]), "1 is no row: .* dictionary"),
+    "half a key": (lambda t, make: t.delete([{"a": "1"}]), r"b is missing.*delete\(where=…\)"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_with_keys_is_told_with_what_to_do(mistake: str, tmp_path: Path) -> None:
+    def make(**changes: Any) -> lb.Table:
+        return lb.Table.create(tmp_path / "new", COLUMNS, **{"record_keys": "a", "ordering_fields": "ts"} | changes)
+
+    do, message = MISTAKES[mistake]
+    with pytest.raises(lb.InvalidArgument, match=message):
+        do(two_keys(tmp_path), make)
+    assert not (tmp_path / "new").exists()

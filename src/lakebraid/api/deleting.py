@@ -83,7 +83,7 @@ def _identifying(config: TableConfig, names: set[str]) -> list[str]:
     if missing:
         raise InvalidArgument(
             f"To delete rows, their key and partition columns must be given; {', '.join(missing)} is missing. "
-            "Nothing was deleted.",
+            "Nothing was deleted. Add it to the keys; delete(where=…) finds the rows of a condition by itself.",
             columns=missing,
         )
     return wanted

@@ -26,7 +26,11 @@ def column_names(argument: str, given: Any) -> tuple[str, ...]:
         raise InvalidArgument(f"{argument} names {len(names):,} columns. Nothing was created. Name fewer.")
     for name in names:
         if not name or name.strip() != name or "," in name:
-            raise InvalidArgument(f"{argument} has {name!r:.200}, which is no name of a column. Nothing was created.")
+            several = [part.strip() for part in name.split(",")]
+            hint = f" Several columns are a list: {several!r:.200}." if all(several[1:]) and several[1:] else ""
+            raise InvalidArgument(
+                f"{argument} has {name!r:.200}, which is no name of a column. Nothing was created.{hint}"
+            )
     if len({name.lower() for name in names}) < len(names):
         raise InvalidArgument(f"{argument} names a column twice: {', '.join(names)}. Nothing was created.")
     return tuple(names)

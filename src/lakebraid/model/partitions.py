@@ -141,7 +141,7 @@ def _combination_codes(columns: Sequence[pa.Array]) -> np.ndarray[tuple[int], np
 
 def _value_trouble(value: str, field: str, config: TableConfig) -> str | None:
     if value == DEFAULT_PARTITION:
-        return "it is Hudi's name for NULL"
+        return "it is Hudi's name for NULL, which is what to write"
     shown = escape(value) if config.url_encode else value
     path = f"{field}={shown}" if config.hive_style else shown
     if ":" in path:
