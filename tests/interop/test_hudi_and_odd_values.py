@@ -160,6 +160,35 @@ def test_hudi_takes_older_texts_for_newer_ones_in_parquet_blocks_of_its_own(
     assert (hudis == right) == (form == "avro"), "Hudi has mended its ways"
 
 
+def test_hudi_reads_partial_updates_of_rows_that_a_text_orders(referee: Referee, tmp_path: Path) -> None:
+    columns = "id int, o string, name string, note string"
+    table = lb.Table.create(tmp_path / "t", columns, record_keys="id", ordering_fields="o", buckets=1)
+    table.bulk_insert([{"id": n, "o": "b", "name": "first", "note": "whole"} for n in range(6)])
+    table.upsert([{"id": n, "o": "ac"[n % 2], "name": "part"} for n in range(4)], columns=["id", "o", "name"])
+    table.upsert([{"id": 1, "o": "d", "note": "later"}], columns=["id", "o", "note"])
+    ours = names(table.to_arrow().to_pylist(), "id", "name", "note")
+    assert ours[:3] == [(0, "first", "whole"), (1, "part", "later"), (2, "first", "whole")]
+    assert names(referee.ask("read", path=str(tmp_path / "t"))["rows"], "id", "name", "note") == ours
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), [("decimal(10,2)", ("1.5", "2.5")), ("date", ("2020-01-01", "2021-01-01"))]
+)
+def test_hudi_cannot_update_its_own_copy_on_write_tables_by_these_orders(
+    kind: str, values: tuple[str, str], referee: Referee, tmp_path: Path
+) -> None:
+    """It reads ours; docs/how-to/share-with-hudi.md warns those who want it to write there."""
+    options = HUDIS | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.index.type": "SIMPLE"}
+
+    def hudi_writes(order: str) -> None:
+        rows = {"schema": f"id int, o {kind}", "json": [{"id": 1, "o": order}]}
+        referee.ask("write", path=str(tmp_path / "t"), rows=rows, options=options)
+
+    hudi_writes(values[0])
+    with pytest.raises(HudiRefused, match="ClassCastException"):
+        hudi_writes(values[1])
+
+
 HUDIS = {
     "hoodie.table.name": "t",
     "hoodie.datasource.write.recordkey.field": "id",
