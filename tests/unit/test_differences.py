@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,44 @@ def test_nothing_of_a_deleted_row_comes_back_out_of_its_base_file(tmp_path: Path
     assert [*chain.values()] == [[("base", 10), ("u2", 1)]]
     parts = unlike("v9_mor_fill_unavailable", tmp_path / "fill", ("a", "b", "c"))
     assert [*parts.values()] == [[("a0", 2, "c2"), ("__debezium_unavailable_value", 2, "c2")]]
+
+
+def parted(folder: Path, **how: Any) -> lb.Table:
+    """What Hudi makes of such tables, and of its own: tests/interop/test_hudi_and_partition_columns.py."""
+    ddl = f"id int, ts bigint, p {how.pop('kind', 'string')}"
+    return lb.Table.create(folder / "t", ddl, record_keys="id", ordering_fields="ts", partition_by="p", **how)
+
+
+@pytest.mark.parametrize(
+    ("index", "partitions"), [("bucket", ["a", "b"]), ("simple", ["a", "b"]), ("global_simple", ["b"])]
+)
+def test_a_key_that_comes_with_another_partition_is_twice_there_unless_the_index_is_global(
+    index: str, partitions: list[str], tmp_path: Path
+) -> None:
+    table = parted(tmp_path, index=index)
+    table.upsert([{"id": 1, "ts": 1, "p": "a"}])
+    table.upsert([{"id": 1, "ts": 2, "p": "b"}])
+    assert sorted(table.to_arrow()["p"].to_pylist()) == partitions
+
+
+@pytest.mark.parametrize("hive_style", [False, True])
+def test_partition_values_are_given_as_they_were_written_where_hudi_reads_them_off_the_folder(
+    hive_style: bool, tmp_path: Path
+) -> None:
+    table = parted(tmp_path, hive_style_partitioning=hive_style)
+    values = ["a%2Fb", "a/b", "a=b", "p=b"]
+    table.upsert([{"id": n, "ts": 1, "p": value} for n, value in enumerate(values)])
+    table.upsert([{"id": 0, "ts": 2, "p": "a%2Fb"}])
+    assert sorted(table.to_arrow()["p"].to_pylist()) == values
+    assert [table.count(where=f"p = '{value}'") for value in values] == [1, 1, 1, 1]
+
+
+def test_a_timestamp_as_partition_is_given_as_a_time_where_hudi_reads_null(tmp_path: Path) -> None:
+    table = parted(tmp_path, kind="timestamp")
+    moment = dt.datetime(2024, 2, 29, 12, 34, 56, 123456, dt.UTC)
+    table.upsert([{"id": 1, "ts": 1, "p": moment}])
+    table.upsert([{"id": 1, "ts": 2, "p": moment}])
+    assert table.to_arrow(meta_columns=True).select(["p", "_hoodie_partition_path"]).to_pylist() == [
+        {"p": moment, "_hoodie_partition_path": "1709210096123456"}
+    ]
+    assert table.count(where="p = timestamp '2024-02-29 12:34:56.123456'") == 1

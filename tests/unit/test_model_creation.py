@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lakebraid as lb
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro_types import parse_avro_schema
 from lakebraid.format.properties import check_properties, format_properties, parse_properties
@@ -272,6 +273,15 @@ def test_rows_are_ordered_only_by_what_a_delete_can_carry():
         plan(wide, ordering_fields="d")
     for column in ("w", "price", "day", "city", "ts"):
         assert plan(ordering_fields=column).config.ordering_fields == (column,)
+
+
+def test_bytes_order_no_rows_since_hudi_fails_on_them(tmp_path):
+    with pytest.raises(InvalidArgument, match=r"'raw' has the type binary.*Nothing was created\. Order by"):
+        plan(ordering_fields="raw")
+    stated_later = lb.Table.create(tmp_path / "t", None, record_keys="id", ordering_fields="raw")
+    with pytest.raises(InvalidArgument, match=r"'raw' has the type binary.*Nothing was written"):
+        stated_later.upsert([{"id": 1, "raw": b"x"}])
+    assert not stated_later.snapshot().slices
 
 
 def test_a_table_needs_a_key():

@@ -17,6 +17,7 @@ from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig, TableType
 from lakebraid.model.evolution import conform
+from lakebraid.model.identity import check_identity
 from lakebraid.model.keys import record_keys
 from lakebraid.model.partitions import partition_paths
 
@@ -38,6 +39,7 @@ def with_ordering(read: Callable[[list[str]], pa.Table], config: TableConfig, ke
         given = given.select(*wanted).toArrow()
     rows = read([*wanted, *config.ordering_fields])
     given = conform(given.select(wanted), pa.schema([rows.schema.field(name) for name in wanted]), "keys to delete")
+    check_identity(given, config)
     return rows.filter(pc.is_in(_identities(rows, config), value_set=_identities(given, config)))
 
 
@@ -81,7 +83,7 @@ def _identifying(config: TableConfig, names: set[str]) -> list[str]:
     if missing:
         raise InvalidArgument(
             f"To delete rows, their key and partition columns must be given; {', '.join(missing)} is missing. "
-            "Nothing was deleted.",
+            "Nothing was deleted. Add it to the keys; delete(where=…) finds the rows of a condition by itself.",
             columns=missing,
         )
     return wanted

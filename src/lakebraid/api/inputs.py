@@ -88,6 +88,11 @@ def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
 
 def _from_rows(rows: list[Any], table: pa.Schema | None) -> pa.Table:
     """Rows of plain Python; a column that only some of them have is null in the others."""
+    strange = next((row for row in rows if not isinstance(row, Mapping)), None)
+    if strange is not None:
+        raise InvalidArgument(
+            f"{strange!r:.100} is no row: in a list of rows each is a dictionary of columns, such as {{'id': 1}}. Nothing was written."
+        )
     names = dict.fromkeys(name for row in rows for name in row)
     return pa.table({name: _array([row.get(name) for row in rows], _type(table, name)) for name in names})
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
+from lakebraid.model.creation_columns import check_ordering
 from lakebraid.model.evolution import without_meta
 from lakebraid.model.evolving import evolved
 from lakebraid.model.schema_input import fit_schema
@@ -40,7 +41,9 @@ class OwnSchema:
         """The columns with these rows; whether another writer changed the table's meanwhile is seen at the commit."""
         columns = self.columns
         if columns is None:
-            return fit_schema(without_meta(incoming))  # the first rows of a table without schema state it
+            stated = fit_schema(without_meta(incoming))  # the first rows of a table without schema state it
+            check_ordering(stated, config, "Nothing was written.")
+            return stated
         return evolved(columns, incoming, config) if self.evolves else columns
 
     def restate(self, change: Callable[[pa.Schema], pa.Schema], url: str) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from lakebraid.api.local import gather
 from lakebraid.api.planning import Mode, Source, Where, plan_read
+from lakebraid.errors import AccessDenied, UnsupportedTable
 from lakebraid.model.slicing import FileGroup, FileSlice, GroupId
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.show import Grid, text_bytes
@@ -28,10 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+class SnapshotNotHeld(UserWarning):
+    """A snapshot in a `with` block holds no files back, since this process may not write to the table."""
+
+
 class Snapshot:
     """The rows that were visible at one completion time. It does not change; `Table.snapshot()` gives a newer one.
 
-    Used as `with table.snapshot() as s:` it holds its files back from cleaning until the block ends.
+    Used as `with table.snapshot() as s:` it holds its files back from cleaning until the block ends. That takes an entry in the
+    table's ledger: whoever may only read gets the same rows, a warning (`SnapshotNotHeld`), and no hold on files.
     """
 
     def __init__(
@@ -46,7 +53,16 @@ class Snapshot:
 
     def __enter__(self) -> Self:
         if self._hold is not None and self.completion_time is not None:
-            self._held.enter_context(self._hold(self.completion_time))
+            try:
+                self._held.enter_context(self._hold(self.completion_time))
+            except (AccessDenied, UnsupportedTable) as error:
+                warnings.warn(
+                    f"The snapshot of {self._storage.url} as of {self.completion_time} holds no files back, since that needs "
+                    f"to be written down at the table: {error.message} It is read as any other; if a clean takes files of it "
+                    "away, reading ends with SnapshotExpired.",
+                    SnapshotNotHeld,
+                    stacklevel=2,
+                )
         return self
 
     def __exit__(

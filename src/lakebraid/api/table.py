@@ -160,7 +160,8 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
     def snapshot(self, as_of: Time | None = None) -> Snapshot:
         """The table now, or as of a completion time: exactly what was visible then, also between overlapping writers.
 
-        SnapshotExpired if a clean removed files of that time. `with table.snapshot() as s:` keeps cleans from doing so.
+        SnapshotExpired if a clean removed files of that time. `with table.snapshot() as s:` keeps cleans from doing so,
+        for users who may write to the table; others are warned (`SnapshotNotHeld`).
         """
         view = load_view(self._storage, self._config, self._clock, self._time("as_of", as_of))
         return Snapshot(self._storage, self._source, view, self._hold)

@@ -72,6 +72,9 @@ PARTITION_DEPTH_MAX: Final = 64
 NAME_BYTES_MAX: Final = 4096
 """Length of an object's name relative to the table (PATH_MAX on Linux)."""
 
+LEVEL_BYTES_MAX: Final = 255
+"""Length of a folder's name (NAME_MAX on Linux, and HDFS's default)."""
+
 PREDICATE_DEPTH_MAX: Final = 100
 """Nesting of a `where` expression."""
 

@@ -26,7 +26,11 @@ def column_names(argument: str, given: Any) -> tuple[str, ...]:
         raise InvalidArgument(f"{argument} names {len(names):,} columns. Nothing was created. Name fewer.")
     for name in names:
         if not name or name.strip() != name or "," in name:
-            raise InvalidArgument(f"{argument} has {name!r:.200}, which is no name of a column. Nothing was created.")
+            several = [part.strip() for part in name.split(",")]
+            hint = f" Several columns are a list: {several!r:.200}." if all(several[1:]) and several[1:] else ""
+            raise InvalidArgument(
+                f"{argument} has {name!r:.200}, which is no name of a column. Nothing was created.{hint}"
+            )
     if len({name.lower() for name in names}) < len(names):
         raise InvalidArgument(f"{argument} names a column twice: {', '.join(names)}. Nothing was created.")
     return tuple(names)
@@ -72,11 +76,9 @@ def check_columns(schema: pa.Schema, config: TableConfig) -> None:
         _check_text(schema, name, "record_keys", "a record key")
     for name in config.partition_fields:
         _check_text(schema, name, "partition_by", "a partition")
-    for name in config.every_ordering_field:
-        _check_order(name, _type(schema, name, "ordering_fields"))
-    for _, own in config.ordering_groups:
-        for name in own:
-            _type(schema, name, "ordering_fields")
+    for name in (*config.every_ordering_field, *(name for _, own in config.ordering_groups for name in own)):
+        _type(schema, name, "ordering_fields")
+    check_ordering(schema, config)
     if (config.delete_field is None) != (config.delete_marker is None):
         raise InvalidArgument(
             "hoodie.payload.delete.field and hoodie.payload.delete.marker belong together, but only one was given. "
@@ -84,6 +86,13 @@ def check_columns(schema: pa.Schema, config: TableConfig) -> None:
         )
     if config.delete_field is not None:
         _type(schema, config.delete_field, "hoodie.payload.delete.field")
+
+
+def check_ordering(schema: pa.Schema, config: TableConfig, unchanged: str = "Nothing was created.") -> None:
+    """Raises InvalidArgument if an ordering column has a type by which Apache Hudi cannot order rows."""
+    for name in config.every_ordering_field:
+        if name in schema.names:
+            _check_order(name, schema.field(name).type, unchanged)
 
 
 def _check_text(schema: pa.Schema, name: str, argument: str, role: str) -> None:
@@ -99,21 +108,20 @@ def _check_text(schema: pa.Schema, name: str, argument: str, role: str) -> None:
         )
 
 
-def _check_order(name: str, kind: pa.DataType) -> None:
-    if pa.types.is_nested(kind):
-        raise InvalidArgument(
-            f"The column {name!r} has the type {kind!s:.200}, whose values have no order. Nothing was created. "
-            "Order by a number, timestamp or text.",
-            column=name,
-            argument="ordering_fields",
-        )
-    if pa.types.is_decimal(kind) and max(kind.scale, kind.precision - kind.scale) > _ORDERED_DIGITS:
-        raise InvalidArgument(
-            f"The column {name!r} is a {kind}; Hudi's deletes carry {_ORDERED_DIGITS} digits before and after the point. "
-            "Nothing was created. Order by a smaller decimal, a bigint or a timestamp.",
-            column=name,
-            argument="ordering_fields",
-        )
+def _check_order(name: str, kind: pa.DataType, unchanged: str) -> None:
+    types = pa.types
+    if types.is_nested(kind):
+        trouble, instead = f"has the type {kind!s:.200}, whose values have no order", "a number, timestamp or text"
+    elif types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        trouble, instead = f"has the type {kind}, and Apache Hudi fails to compare bytes", "a number, timestamp or text"
+    elif types.is_decimal(kind) and max(kind.scale, kind.precision - kind.scale) > _ORDERED_DIGITS:
+        trouble = f"is a {kind}; Hudi's deletes carry {_ORDERED_DIGITS} digits before and after the point"
+        instead = "a smaller decimal, a bigint or a timestamp"
+    else:
+        return
+    raise InvalidArgument(
+        f"The column {name!r} {trouble}. {unchanged} Order by {instead}.", column=name, argument="ordering_fields"
+    )
 
 
 def _type(schema: pa.Schema, name: str, argument: str) -> pa.DataType:

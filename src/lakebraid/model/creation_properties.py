@@ -29,6 +29,7 @@ _SAME: Final = {
     "hoodie.write.table.version": "hoodie.table.version",
 }
 """Other names of the same settings: a writer's options and former spellings."""
+_SWITCH: Final = ("true", "false")
 _SECRET: Final = re.compile("password|passwd|secret|credential|private.?key|access.?key", re.IGNORECASE)
 
 
@@ -65,6 +66,11 @@ def combine(lines: Iterable[Line], given: Mapping[str, str]) -> dict[str, str]:
         theirs = given.get(line.key)
         if theirs is not None and not line.is_default and not _means(theirs, line.value):
             raise _contradiction(line, theirs)
+        if theirs and line.value in _SWITCH and theirs.lower() not in _SWITCH:
+            raise InvalidArgument(
+                f"The property {line.key} is true or false, not {theirs!r:.200}. Nothing was created. Correct it.",
+                key=line.key,
+            )
         combined[line.key] = theirs if theirs is not None and line.is_default else line.value
     return {
         key: value for key, value in (combined | {k: v for k, v in given.items() if k not in combined}).items() if value

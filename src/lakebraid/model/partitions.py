@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from lakebraid.errors import CorruptFile, InvalidArgument, LakebraidError
-from lakebraid.limits import NAME_BYTES_MAX, PARTITION_DEPTH_MAX
+from lakebraid.limits import LEVEL_BYTES_MAX, NAME_BYTES_MAX, PARTITION_DEPTH_MAX
+from lakebraid.model.config import TableConfig
 from lakebraid.model.keys import column_of, render_values
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _TO_ESCAPE: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_ENCODED: Final = "properties={'hoodie.datasource.write.partitionpath.urlencode': 'true'}"
 _ESCAPED: Final = re.compile("%([0-9A-Fa-f]{2})")
 
 
@@ -100,6 +104,20 @@ def check_partition_path(path: str, *, error: type[LakebraidError] = CorruptFile
         )
 
 
+def check_partition_value(value: str | None, field: str, config: TableConfig) -> None:
+    """Raises InvalidArgument for a text of which rows must not be written: Hudi could not read it, or would take it for
+    another one. What is there already stays readable.
+    """
+    if value and (trouble := _value_trouble(value, field, config)):
+        is_cured = _value_trouble(value, field, replace(config, url_encode=True)) is None
+        raise InvalidArgument(
+            f"{value!r:.200} cannot be a value of the partition column {field!r}: {trouble}. Nothing was written. Change "
+            f"the value{f', or create the table with {_ENCODED}' if is_cured else ''}.",
+            column=field,
+            value=value,
+        )
+
+
 def escape(value: str) -> str:
     """Hive's escaping of one path segment: `%XX` for control characters and those with a meaning in paths."""
     return _TO_ESCAPE.sub(lambda found: f"%{ord(found[0]):02X}", value)
@@ -119,6 +137,23 @@ def _combination_codes(columns: Sequence[pa.Array]) -> np.ndarray[tuple[int], np
         # Made dense again at each step, so that the product of many columns cannot overflow.
         codes = pa.array(mixed).dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
+
+
+def _value_trouble(value: str, field: str, config: TableConfig) -> str | None:
+    if value == DEFAULT_PARTITION:
+        return "it is Hudi's name for NULL, which is what to write"
+    shown = escape(value) if config.url_encode else value
+    path = f"{field}={shown}" if config.hive_style else shown
+    if ":" in path:
+        return "Apache Hudi cannot read a folder with a ':' in its name"
+    if control := _CONTROL.search(path):
+        return f"it holds the character U+{ord(control[0]):04X}"
+    if "/" in path and len(config.partition_fields) > 1:
+        return "with several partition columns a '/' in one of them makes folders that belong to other values, too"
+    if any(len(level.encode("utf-8", "surrogatepass")) > LEVEL_BYTES_MAX for level in path.split("/")):
+        return f"its folder's name has more than {LEVEL_BYTES_MAX} bytes"
+    trouble = _path_trouble(path)
+    return trouble and f"its folder {trouble}"
 
 
 def _path_trouble(path: str) -> str | None:

@@ -99,7 +99,11 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     done("hoodie.payload.delete.field", "kept in the table: rows with the marker in this column are deletes"),
     done("hoodie.payload.delete.marker", "kept in the table"),
     done("hoodie.compact.inline", "true: all services that are due are run after the commit", is_switch=True),
-    done("hoodie.logfile.data.block.format", "parquet if nothing is said", values=("parquet", "avro")),
+    done(
+        "hoodie.logfile.data.block.format",
+        "parquet if nothing is said; avro where a text column orders rows",
+        values=("parquet", "avro"),
+    ),
     done("hoodie.datasource.write.partitions.to.delete", "the folders that delete_partition empties"),
     done(
         "hoodie.datasource.overwrite.mode",

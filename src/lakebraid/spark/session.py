@@ -7,7 +7,6 @@ import os
 import re
 import site
 import sys
-import warnings
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -186,8 +185,6 @@ def _spark_conf_folders() -> list[Path]:
 def _build(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - pyspark may be missing
 
-    # Said on each start and each mapInArrow; what lakebraid uses of pandas is tested with the versions it allows.
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     return SparkSession.builder.config(map=dict(settings)).getOrCreate()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from lakebraid.errors import StorageError
+from lakebraid.errors import AccessDenied, StorageError
 
 _NO_LINKS: Final = (
     "the file system has no hard links, or forbids them for files of another user",
@@ -39,6 +39,8 @@ _MEANINGS: Final = {
     errno.EXDEV: ("the table spans two file systems", "Keep a table on one file system."),
 }
 
+_DENIED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+
 _LINK_MEANINGS: Final = {errno.EPERM: _NO_LINKS, errno.EOPNOTSUPP: _NO_LINKS, errno.ENOSYS: _NO_LINKS}
 
 
@@ -54,6 +56,8 @@ def explained(action: str, path: str, safety: str, *, linking: bool = False) -> 
 def os_failure(error: OSError, action: str, path: str, safety: str, *, linking: bool = False) -> StorageError:
     """The StorageError for an OSError; `safety` says what became of the data."""
     number = error.errno or 0
-    known = (_LINK_MEANINGS.get(number) if linking else None) or _MEANINGS.get(number)
+    links = _LINK_MEANINGS.get(number) if linking else None
+    known = links or _MEANINGS.get(number)
     reason, advice = known or (error.strerror or type(error).__name__, "Look into it, then run it again.")
-    return StorageError(f"{action} {path} failed: {reason}. {safety} {advice}", path=path, errno=number)
+    kind = AccessDenied if number in _DENIED and links is None else StorageError
+    return kind(f"{action} {path} failed: {reason}. {safety} {advice}", path=path, errno=number)

@@ -11,7 +11,7 @@ from typing import Final
 
 from obstore.exceptions import BaseError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
 
-from lakebraid.errors import OutcomeUnknown, StorageError
+from lakebraid.errors import AccessDenied, OutcomeUnknown, StorageError
 
 CLIENT_ERRORS: Final = (BaseError, OSError, ValueError, NotImplementedError)
 """All that obstore raises; FileNotFoundError is among the second."""
@@ -31,10 +31,11 @@ def object_failure(error: Exception, action: str, where: str, *, changing: bool)
     status, code = status_and_code(error)
     reason, advice = _meaning(error, status, code)
     facts = {"path": where, "status": status, "code": code}
+    kind = AccessDenied if _is_denied(error, status) else StorageError
     if not changing:
-        return StorageError(f"{action} {where} failed: {reason}. Nothing was changed. {advice}", **facts)
+        return kind(f"{action} {where} failed: {reason}. Nothing was changed. {advice}", **facts)
     if _certainly_refused(error, status):
-        return StorageError(f"{action} {where} was refused: {reason}. Nothing was changed by it. {advice}", **facts)
+        return kind(f"{action} {where} was refused: {reason}. Nothing was changed by it. {advice}", **facts)
     return OutcomeUnknown(
         f"{action} {where} was not confirmed: {reason}. It may or may not have happened, or happen yet. Look at what "
         f"is there before trying again. {advice}",
@@ -47,6 +48,10 @@ def status_and_code(error: Exception) -> tuple[int, str]:
     text = str(error)
     status, code = _STATUS.search(text), _CODE.search(text)
     return int(status.group(1)) if status else 0, code.group(1) if code else ""
+
+
+def _is_denied(error: Exception, status: int) -> bool:
+    return isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in (401, 403)
 
 
 def _certainly_refused(error: Exception, status: int) -> bool:

@@ -31,7 +31,7 @@ from lakebraid.model.schema_text import row_schema_text
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
 from lakebraid.tasks.columns import Keeping
-from lakebraid.tasks.log_file import BlockRules, Deletes, delete_block, row_blocks
+from lakebraid.tasks.log_file import BlockRules, Deletes, block_format, delete_block, row_blocks
 from lakebraid.tasks.placed_blocks import PlacedBlock, placed_blocks
 from lakebraid.tasks.placing import place_file
 from lakebraid.tasks.read import read_slice
@@ -196,7 +196,8 @@ def _marked_rows(plan: CompactPlan, schema_text: str, versions: Versions, rows: 
     """Deletes that no delete block can tell, as the rows they came as: those mark themselves as deleted."""
     told = versions.rows.take(pa.array(rows)).select(list(plan.read.columns))
     told = told.filter(pc.is_valid(told.column("_hoodie_record_key")))
-    yield from row_blocks(BlockRules(time, schema_text), told)
+    form = block_format("parquet", plan.schema, plan.read.rules.order_columns)
+    yield from row_blocks(BlockRules(time, schema_text, form), told)
 
 
 def _zero_for_null(values: pa.Array) -> pa.Array:

@@ -31,7 +31,7 @@ from lakebraid.model.schema_text import row_schema_text, states_skeletons
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.compact import CompactPlan, CompactTask, fits_delete_block
 from lakebraid.tasks.files import read_log
-from lakebraid.tasks.log_file import BlockRules, Deletes, delete_block, row_blocks
+from lakebraid.tasks.log_file import BlockRules, Deletes, block_format, delete_block, row_blocks
 from lakebraid.tasks.placed_blocks import Decoded, PlacedBlock, decode_block, placed_blocks
 from lakebraid.tasks.placing import place_file
 from lakebraid.tasks.staged_file import StagedFile
@@ -204,6 +204,6 @@ def _block_rules(plan: CompactPlan, schema_text: str, run: Iterable[PlacedBlock]
     return BlockRules(
         plan.start,
         schema_text,
-        "avro" if forms == {BlockType.AVRO} else "parquet",
+        block_format("avro" if forms == {BlockType.AVRO} else "parquet", plan.schema, rules.order_columns),
         statistics=tuple(dict.fromkeys(("_hoodie_record_key", *rules.key_columns, *rules.order_columns))),
     )

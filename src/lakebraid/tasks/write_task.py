@@ -28,7 +28,7 @@ from lakebraid.storage.names import check_names
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
 from lakebraid.tasks.known_keys import KnownKeys, skeletons
-from lakebraid.tasks.log_file import BlockRules, Deletes, Skeletons, format_log_file
+from lakebraid.tasks.log_file import BlockRules, Deletes, Skeletons, block_format, format_log_file
 from lakebraid.tasks.placing import place_file, place_partition
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.versions import marked_deleted
@@ -174,7 +174,7 @@ def _block_rules(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> BlockRul
     return BlockRules(
         start=plan.start,
         schema_text=row_schema_text(stated, plan.config.name),
-        block_format=plan.block_format,
+        block_format=block_format(plan.block_format, rows.schema, rules.order_columns),
         is_partial=plan.columns is not None,
         statistics=tuple(dict.fromkeys(("_hoodie_record_key", *rules.key_columns, *rules.order_columns))),
         is_small=rows.nbytes < limits.LOG_BLOCK_SMALL_BYTES,

@@ -117,6 +117,12 @@ class Ledger:
         self._make_newest_true(entry)
         return entry
 
+    def looked(self) -> Round | None:
+        """The newest round for somebody who may only read; None while its entry is not true on the timeline yet."""
+        entry = self.newest()
+        is_true = all(self._exists(target) for _, target in entry.files)
+        return Round(self, entry.state, entry.number + 1) if is_true else None
+
     def decide(self, txn: str, rule: Rule, *, before_true: Callable[[Any], object] | None = None) -> Any:
         """What the rule's decision gave: made now, or found to be made already. The rule may refuse by raising.
 
