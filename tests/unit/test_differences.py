@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakebraid as lb
+from lakebraid.format.names import LogFileName, parse_data_file
 from tests.reference import our_rows, unpack
 
 pytestmark = pytest.mark.unit
@@ -99,3 +100,18 @@ def test_a_timestamp_partition_column_keeps_its_type(tmp_path: Path) -> None:
     hudis = {field["name"]: field["type"] for field in reference.expected["schema"]["fields"]}
     assert hudis["at"] == "string"
     assert {str(v) for v in table.to_arrow()["at"].to_pylist()} == {r["at"] for r in reference.expected["snapshot"]}
+
+
+def test_log_files_of_one_write_all_have_version_one_and_tokens_that_rise_in_the_order_of_writing(
+    tmp_path: Path,
+) -> None:
+    table = lb.Table.create(tmp_path / "t", "id bigint, v bigint", record_keys="id", buckets=1)
+    with table.begin() as write:
+        for number in range(12):
+            write.write([{"id": 1, "v": number}, {"id": 100 + number, "v": number}])
+    found = [parse_data_file(path.name) for path in (tmp_path / "t").iterdir()]
+    logs = [name for name in found if isinstance(name, LogFileName)]
+    assert {(log.version, log.request_time) for log in logs} == {(1, write.instant)}
+    tokens = [f"{1000 + number}-0-0" for number in range(12)]
+    assert sorted(log.write_token for log in logs) == tokens == sorted(tokens), "Hudi compares them as text"
+    assert table.to_arrow(where="id = 1").to_pylist() == [{"id": 1, "v": 11}]

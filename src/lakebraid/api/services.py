@@ -143,7 +143,7 @@ class Services:
 
     def _clean(self) -> Cleaned | None:
         done = self._table.clean()
-        return done if done.files or done.finished else None
+        return done if done.files or done.finished or done.rolled_back else None
 
     def _archive(self) -> Archival | None:
         done = self._table.archive()
