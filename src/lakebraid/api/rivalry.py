@@ -14,7 +14,7 @@ from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.alone import check_alone
-from lakebraid.txn.conflicts import EARLY, Rivals, allows_updates, begun, strategy_of
+from lakebraid.txn.conflicts import EARLY, Rivals, allows_updates, begun, check_updates, strategy_of
 from lakebraid.txn.other_keys import OtherKeys
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.same_keys import SameKeys
@@ -51,6 +51,8 @@ class Rivalry:
         self._looked_up: frozenset[GroupId] = frozenset()
         """Buckets in which this write looked for rows. It may have found nothing to change there, and have no file."""
         self._is_blind = repeats and not (config.is_placed or is_isolated or is_partial)
+        is_clustered_by_others = config.lock_provider is not None and config.buckets is None
+        check_updates(properties, config.name, is_shared=is_clustered_by_others)
         self._strategy, self.updates_allowed = strategy_of(properties), allows_updates(properties)
         self._looks_early = properties.get(EARLY, "").strip().lower() == "true"
         self._noted: dict[str, Begun | TouchedKeys] = {}
