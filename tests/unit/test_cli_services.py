@@ -76,6 +76,13 @@ def test_clean_rollback_and_archive_say_what_they_did(table, capsys):
     assert ran(capsys, "clean", table.path, "--commits", "1", "--hours", "2")[0] == 2
 
 
+def test_a_log_compaction_that_is_done_at_once_is_removable_if_that_is_asked_for(table, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr(lb.Table, "log_compact", lambda _, **how: asked.append(how) or [])
+    ran(capsys, "log-compact", table.path, "--removable")
+    assert asked == [{"removable": True}], "the flag counted for --plan-only alone"
+
+
 @pytest.mark.parametrize("command", ["rollback", "clean"])
 def test_the_age_of_removable_plans_can_be_given_to_those_that_roll_back(command, table, capsys, monkeypatch):
     monkeypatch.setattr(limits, "HEARTBEAT_TIMEOUT_MS", 1)

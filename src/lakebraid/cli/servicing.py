@@ -74,7 +74,8 @@ def log_compact(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run
     def plan(*, dry_run: bool = False) -> Plan | None:
         return table.plan_log_compaction(removable=removable or None, dry_run=dry_run)
 
-    results = _planned(table, plan, table.log_compact, run, dry_run=dry_run, plan_only=plan_only)
+    do = partial(table.log_compact, removable=removable or None)
+    results = _planned(table, plan, do, run, dry_run=dry_run, plan_only=plan_only)
     say(results, as_json=as_json, nothing="nothing to compact")
 
 

@@ -64,6 +64,7 @@ def sort_options(given: Mapping[str, Any], side: Side) -> Sorted:
             storage[name.removeprefix(_STORAGE)] = text
         elif option.side == side or option in OWN_OPTIONS:
             _check_value(option, name, text)
+            text = text.lower() if option.is_switch else text  # noqa: PLW2901  as it is kept
             if option.use is Use.TUNING:
                 notices.append(f"{name} has no effect: {option.means}.")
             elif option.use is Use.DONE and values.setdefault(option.name, text).lower() != text.lower():
