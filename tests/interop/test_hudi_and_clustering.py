@@ -6,11 +6,13 @@ minds them.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import lakebraid as lb
+from lakebraid.txn.conflicts import STRATEGY, UPDATES
 from tests.interop.our_tables import rows
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import SharedTable
@@ -109,6 +111,31 @@ def test_hudi_does_not_write_into_groups_of_our_pending_plan(referee: Referee, t
     shared.table.run(plan)
     shared.hudi_writes(rows("h", {1: 9}))
     check(shared, "h1", *ALL[1:])
+
+
+PREFERS_WRITERS = {STRATEGY: "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"}
+
+
+@pytest.mark.parametrize("strategy", [PREFERS_WRITERS, {}], ids=["prefers writers", "does not look"])
+def test_a_clustering_of_hudi_gives_way_to_our_write_only_if_it_prefers_writers(
+    referee: Referee, tmp_path: Path, strategy: dict[str, str]
+) -> None:
+    """Why SparkAllowUpdateStrategy is taken beside Hudi only with that setting: without it Hudi's clustering drops the row."""
+    shared = small_groups(referee, tmp_path / "t", "cow")
+    plan = shared.table.plan_clustering()
+    assert plan is not None and plan.instant is not None
+    allow = {UPDATES: "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"}
+    lb.write(rows("o", {1: 9}), shared.path, **allow | PREFERS_WRITERS)
+    given = [f"options => '{','.join(f'{name}={value}' for name, value in strategy.items())}'"] if strategy else []
+    execute = partial(shared.call, "run_clustering", "op => 'execute'", f"instants => '{plan.instant}'", *given)
+    if strategy:
+        with pytest.raises(HudiRefused, match=r"(?i)conflict"):
+            execute()
+        shared.table.rollback(plan=plan)
+        check(shared, "o1", *ALL[1:])
+    else:
+        execute()
+        assert "o1" not in {str(dict(row)["name"]) for row in our_rows(shared.table.to_arrow())}, "Hudi looks now"
 
 
 @pytest.mark.parametrize("name", ["v9_cow_clustering", "v9_mor_clustering_logs"])

@@ -12,8 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
 from lakebraid import limits
+from lakebraid.api.gate import Gate
+from lakebraid.api.transaction import Transaction
 from lakebraid.storage import open_storage
 from lakebraid.tasks.placing import place_file
+from lakebraid.txn.conflicts import EARLY
 
 pytestmark = pytest.mark.spark
 
@@ -157,3 +160,33 @@ def test_a_task_that_runs_again_meets_its_own_files(by_tasks: None, spark: Spark
             place_file(storage, txn.instant, file.partition, file.name, b"other rows")
     txn.commit()
     assert seen(table) == dict.fromkeys(range(60), "new")
+
+
+@pytest.mark.parametrize(("table_type", "index"), KINDS)
+def test_a_frame_that_is_certain_to_be_refused_is_not_written(
+    table_type: str, index: str, by_tasks: None, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer was faster while Spark found out where the rows go."""
+    table = make(tmp_path / "t", table_type, index, concurrency="occ", properties={EARLY: "true"})
+    table.insert(frame(spark, 0, 50, "old"))
+    check, abort = Gate.check, Transaction.abort
+    left: list[Path] = []
+
+    def check_and_then(self: Gate, seen: Any) -> None:
+        check(self, seen)
+        monkeypatch.setattr(Gate, "check", check)
+        lb.Table.open(table.path).upsert([{"id": 7, "p": "odd", "ts": 3, "v": "rival"}], retries=0)
+
+    def count_and_abort(self: Transaction) -> None:
+        if self is doomed:
+            left.extend(path for path in (tmp_path / "t").rglob(f"*{self.instant}*") if ".hoodie" not in str(path))
+        abort(self)
+
+    monkeypatch.setattr(Gate, "check", check_and_then)
+    monkeypatch.setattr(Transaction, "abort", count_and_abort)
+    doomed = table.begin()
+    doomed.write(frame(spark, 0, 60, "new", 2))
+    with pytest.raises(lb.WriteConflict):
+        doomed.commit()
+    assert left == []
+    assert seen(table) == dict.fromkeys(range(50), "old") | {7: "rival"}

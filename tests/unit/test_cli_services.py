@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import lakebraid as lb
+from lakebraid import limits
 from lakebraid.cli import servicing
 from lakebraid.cli.main import COMMANDS, main
 from lakebraid.errors import StorageError
@@ -73,6 +74,24 @@ def test_clean_rollback_and_archive_say_what_they_did(table, capsys):
     assert ran(capsys, "rollback", table.path)[1] == "rollback: nothing to take back\n"
     assert ran(capsys, "rollback", table.path, "--timeout", "soon")[0] == 2
     assert ran(capsys, "clean", table.path, "--commits", "1", "--hours", "2")[0] == 2
+
+
+def test_a_log_compaction_that_is_done_at_once_is_removable_if_that_is_asked_for(table, capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr(lb.Table, "log_compact", lambda _, **how: asked.append(how) or [])
+    ran(capsys, "log-compact", table.path, "--removable")
+    assert asked == [{"removable": True}], "the flag counted for --plan-only alone"
+
+
+@pytest.mark.parametrize("command", ["rollback", "clean"])
+def test_the_age_of_removable_plans_can_be_given_to_those_that_roll_back(command, table, capsys, monkeypatch):
+    monkeypatch.setattr(limits, "HEARTBEAT_TIMEOUT_MS", 1)
+    plan = table.plan_log_compaction(removable=True)
+    assert plan.instant not in ran(capsys, command, table.path, "--table-service-rollback-delay", "1h")[1]
+    assert table.status().plans
+    assert ran(capsys, command, table.path, "--table-service-rollback-delay", "soon")[0] == 2
+    assert ran(capsys, command, table.path, "--table-service-rollback-delay", "0s")[0] == 0
+    assert not table.status().plans
 
 
 def test_a_savepoint_is_set_listed_restored_to_and_deleted(table, capsys):

@@ -235,7 +235,7 @@ def test_beside_apache_hudi_the_same_holds_under_its_lock(mode, tmp_path):
         ordering_fields="ts",
         index="simple",
         shared=True,
-        properties=NEW_GROUPS | settings(mode),
+        properties=NEW_GROUPS | settings(mode, STRATEGIES[1]),
     )
     for number in range(2):
         table.insert([row(str(number), "old")])

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakebraid as lb
+from lakebraid.format.names import LogFileName, parse_data_file
 from tests.reference import our_rows, unpack
 
 pytestmark = pytest.mark.unit
@@ -185,3 +186,18 @@ def test_a_timestamp_as_partition_is_given_as_a_time_where_hudi_reads_null(tmp_p
         {"p": moment, "_hoodie_partition_path": "1709210096123456"}
     ]
     assert table.count(where="p = timestamp '2024-02-29 12:34:56.123456'") == 1
+
+
+def test_log_files_of_one_write_all_have_version_one_and_tokens_that_rise_in_the_order_of_writing(
+    tmp_path: Path,
+) -> None:
+    table = lb.Table.create(tmp_path / "t", "id bigint, v bigint", record_keys="id", buckets=1)
+    with table.begin() as write:
+        for number in range(12):
+            write.write([{"id": 1, "v": number}, {"id": 100 + number, "v": number}])
+    found = [parse_data_file(path.name) for path in (tmp_path / "t").iterdir()]
+    logs = [name for name in found if isinstance(name, LogFileName)]
+    assert {(log.version, log.request_time) for log in logs} == {(1, write.instant)}
+    tokens = [f"{1000 + number}-0-0" for number in range(12)]
+    assert sorted(log.write_token for log in logs) == tokens == sorted(tokens), "Hudi compares them as text"
+    assert table.to_arrow(where="id = 1").to_pylist() == [{"id": 1, "v": 11}]

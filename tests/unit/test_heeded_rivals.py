@@ -302,6 +302,20 @@ def test_early_detection_stops_exactly_those_whom_the_commit_would_refuse(*, is_
             ours.commit()
 
 
+def test_a_rival_that_was_apart_from_the_first_rows_is_looked_at_again_when_more_have_come() -> None:
+    """Early detection had looked when only other keys were written: that says nothing of the rows that came later."""
+    scene = scene_of(buckets=1, properties={EARLY: "true"})
+    other = scene.other()
+    ours = Transaction(other._writing, other._source, "upsert", repeats=True)
+    ours.write([row("a", "ours", 2, 0)])
+    Rival(scene).commit()
+    assert ours._has_its_place()
+    ours.write([row("k", "ours", 2, 0)])
+    with pytest.raises(WriteConflict):
+        ours.commit()
+    assert the_row(scene) == ("rival", 2)
+
+
 def test_a_rival_that_is_wrongly_heeded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rivals, "_is_heeded", lambda self, rival: rival.is_completed)
     with pytest.raises(AssertionError):

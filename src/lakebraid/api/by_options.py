@@ -13,8 +13,9 @@ from lakebraid.api.inputs import is_spark
 from lakebraid.api.own_schema import SchemaConflicts
 from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument, NotATable
-from lakebraid.model.config import TableConfig, TableType, parse_config
-from lakebraid.options import WriteOptions, read_options, write_options
+from lakebraid.model.config import CDC, CDC_MODE, TableConfig, TableType, parse_config
+from lakebraid.model.creation_properties import property_texts
+from lakebraid.options import WriteOptions, read_options, tell, write_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 SaveMode = Literal["append", "overwrite", "ignore", "errorifexists", "error"]
+_URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
 _MODES = ("append", "overwrite", "ignore", "errorifexists", "error")
 
 
@@ -53,7 +55,7 @@ def write(
     operation = said.operation
     if mode == "overwrite" and not is_new and operation not in ("insert_overwrite", "insert_overwrite_table"):
         operation = "insert_overwrite_table"
-    return _written(table, rows, operation, said)
+    return _written(table._writing_as(dict(said.told)), rows, operation, said)  # noqa: SLF001  a friend of the table
 
 
 def read(
@@ -130,12 +132,24 @@ def checked(table: Table, said: WriteOptions) -> Table:
             "written. Leave the option out, or write to another path.",
             option=option,
         )
+    tell(tuple(_unheard(table, said)))
     return table
+
+
+def _unheard(table: Table, said: WriteOptions) -> Iterator[str]:
+    """What a table would have kept for its services, had this write created it."""
+    for name, text in property_texts(dict(said.served)).items():
+        found = table.properties.get(name)
+        if (found or "").lower() != text.lower() and (found, text.lower()) != (None, "false"):
+            has = "states none" if found is None else f"has {found[:200]!r}"
+            yield f"{name}={text[:200]!r} has no effect: the table at {table.path} {has}, and its services go by that."
 
 
 def _differences(config: TableConfig, said: WriteOptions) -> Iterator[tuple[str, Any, Any]]:
     kind = {TableType.MOR: "mor", TableType.COW: "cow"}[config.table_type]
-    lock = config.lock_provider
+    lock, kept = config.lock_provider, dict(said.properties)
+    hashed, encodes = kept.get("hoodie.bucket.index.hash.field"), kept.get(_URL_ENCODE)
+    captures, mode = kept.get(CDC), kept.get(CDC_MODE)
     compared = (
         ("hoodie.datasource.write.recordkey.field", said.record_keys or None, config.record_keys),
         ("hoodie.datasource.write.precombine.field", said.ordering_fields, config.ordering_fields),
@@ -149,6 +163,12 @@ def _differences(config: TableConfig, said: WriteOptions) -> Iterator[tuple[str,
         ("hoodie.datasource.write.keygenerator.type", said.key_generator, config.key_generator),
         ("hoodie.record.merge.mode", said.merge_mode, config.merge_mode.value),
         ("hoodie.write.lock.provider", _lower(said.lock_provider), _lower(lock)),
+        ("hoodie.bucket.index.hash.field", hashed and hashed.replace(" ", ""), ",".join(config.bucket_fields)),
+        ("hoodie.payload.delete.field", kept.get("hoodie.payload.delete.field"), config.delete_field),
+        ("hoodie.payload.delete.marker", kept.get("hoodie.payload.delete.marker"), config.delete_marker),
+        (_URL_ENCODE, _lower(encodes), str(config.url_encode).lower()),
+        (CDC, _lower(captures), str(config.cdc_enabled).lower()),
+        (CDC_MODE, _lower(mode), config.cdc_mode.lower() if config.cdc_enabled else _lower(mode)),
     )
     return ((option, given, found) for option, given, found in compared if given is not None and given != found)
 

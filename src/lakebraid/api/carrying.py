@@ -8,7 +8,7 @@ its owner, and a second commit or abort finds what the first has decided.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -53,10 +53,15 @@ class Carried:
 
 
 def begin_carried(
-    source: Source, operation: Literal["upsert", "insert", "bulk_insert", "delete"], incoming: pa.Schema, **how: Any
+    source: Source,
+    operation: Literal["upsert", "insert", "bulk_insert", "delete"],
+    incoming: pa.Schema,
+    *,
+    told: Mapping[str, str] | None = None,
+    **how: Any,
 ) -> Carried:
     """Begins a write of rows with these columns. Nobody beats for it after the first beat: that is the caller's to see to."""
-    writing = Writing(open_storage(source.url, dict(source.options)), SystemClock())
+    writing = Writing(open_storage(source.url, dict(source.options)), SystemClock(), told)
     # A bulk load begins as an insert: whole base files would need a shuffle. Whoever is refused runs the job again.
     spread = "insert" if operation == "bulk_insert" else operation
     transaction = Transaction(writing, source, spread, repeats=True, **how)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from lakebraid.api.planning import Source
@@ -11,13 +11,11 @@ from lakebraid.format.plans import ClusteringPlan
 from lakebraid.services import clustering
 from lakebraid.services.clustered import Clustered
 from lakebraid.services.clustering_choice import clustering_scope, sort_columns_of
-from lakebraid.services.plans import Plan
+from lakebraid.services.plans import Plan, is_removable
 from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-REMOVABLE = "hoodie.lakebraid.clustering.plans.removable"
 
 
 class Clustering:
@@ -54,15 +52,15 @@ class Clustering:
             max_groups=max_groups,
             partitions=partitions,
         )
-        is_removable = _is_removable(properties, removable)
+        may_go = is_removable(properties, "clustering", removable)
         if dry_run:
             draft = clustering.draft_clustering(ledger, scope)
-            return None if draft is None else Plan("clustering", None, is_removable, _text(draft))
-        start = clustering.plan_clustering(ledger, scope, is_removable=is_removable)
+            return None if draft is None else Plan("clustering", None, may_go, _text(draft))
+        start = clustering.plan_clustering(ledger, scope, is_removable=may_go)
         self._writing.remember(ledger)
         if start is None:
             return None
-        return Plan("clustering", start, is_removable, _text(clustering.load_clustering_plan(ledger, start)))
+        return Plan("clustering", start, may_go, _text(clustering.load_clustering_plan(ledger, start)))
 
     @overload
     def cluster(
@@ -134,12 +132,8 @@ class Clustering:
             scope=scope,
             options=dict(self._source.options),
             spark=spark,
-            is_removable=_is_removable(properties, removable),
+            is_removable=is_removable(properties, "clustering", removable),
         )
-
-
-def _is_removable(properties: Mapping[str, str], asked: bool | None) -> bool:
-    return properties.get(REMOVABLE) == "true" if asked is None else asked
 
 
 def _text(plan: ClusteringPlan) -> str:

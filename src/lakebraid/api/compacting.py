@@ -16,7 +16,7 @@ from lakebraid.services import compaction, log_compaction
 from lakebraid.services.cleaning import open_ledger
 from lakebraid.services.compaction import Compacted
 from lakebraid.services.log_compaction import LogCompacted
-from lakebraid.services.plans import Plan, groups_text
+from lakebraid.services.plans import Plan, groups_text, is_removable
 from lakebraid.services.strategies import Scope, compaction_scope
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.session import Writing
@@ -24,7 +24,6 @@ from lakebraid.txn.session import Writing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REMOVABLE = "hoodie.lakebraid.logcompaction.plans.removable"
 THRESHOLD = "hoodie.log.compaction.blocks.threshold"
 
 
@@ -139,15 +138,15 @@ class Compacting:
         """
         ledger, properties = open_ledger(self._writing)
         scope = _log_scope(properties, logs_min, partitions)
-        is_removable = properties.get(REMOVABLE) == "true" if removable is None else removable
+        may_go = is_removable(properties, "logcompaction", removable)
         if dry_run:
             draft = log_compaction.draft_log_compaction(ledger, scope)
-            return None if draft is None else Plan("logcompaction", None, is_removable, groups_text(draft))
-        start = log_compaction.plan_log_compaction(ledger, scope, is_removable=is_removable)
+            return None if draft is None else Plan("logcompaction", None, may_go, groups_text(draft))
+        start = log_compaction.plan_log_compaction(ledger, scope, is_removable=may_go)
         self._writing.remember(ledger)
         if start is None:
             return None
-        return Plan("logcompaction", start, is_removable, groups_text(log_compaction.load_log_plan(ledger, start)))
+        return Plan("logcompaction", start, may_go, groups_text(log_compaction.load_log_plan(ledger, start)))
 
     def log_compact(
         self,
@@ -168,7 +167,7 @@ class Compacting:
             scope=_log_scope(properties, logs_min, partitions),
             options=dict(self._source.options),
             spark=spark,
-            is_removable=properties.get(REMOVABLE) == "true" if removable is None else removable,
+            is_removable=is_removable(properties, "logcompaction", removable),
         )
 
 

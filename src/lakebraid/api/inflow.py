@@ -38,6 +38,8 @@ class Inflow:
     how: tuple[tuple[str, Any], ...] = ()
     checkpoint: str | None = None
     services: Any = None
+    told: tuple[tuple[str, str], ...] = ()
+    """How its writes get along with others, where that is not left to the table."""
     _opened: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     def __call__(self, frame: Any, batch: int) -> None:
@@ -60,7 +62,8 @@ class Inflow:
     def _open(self) -> tuple[Table, str]:
         from lakebraid.api.table import Table  # noqa: PLC0415  a table knows its streams, so this one comes late
 
-        return Table.open(self.url, dict(self.options)), stream_of(self.checkpoint)
+        table = Table.open(self.url, dict(self.options))
+        return table._writing_as(dict(self.told)), stream_of(self.checkpoint)  # noqa: SLF001  its friend
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": []}

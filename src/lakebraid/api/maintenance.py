@@ -80,9 +80,16 @@ class Maintenance(Compacting, Clustering):
         self._writing.remember(ledger)
         return done
 
-    def rollback(self, *, timeout_seconds: float | None = None, plan: Plan | str | None = None) -> Rescue:
+    def rollback(
+        self,
+        *,
+        timeout_seconds: float | None = None,
+        table_service_rollback_delay_minutes: float | None = None,
+        plan: Plan | str | None = None,
+    ) -> Rescue:
         """Takes back the writes of dead writers and removes what they left behind; removable plans, too, that nobody
-        works on and that are older than an hour (`hoodie.lakebraid.table.service.rollback.delay.minutes`).
+        works on and that are older than `table_service_rollback_delay_minutes`; without it the table's
+        `hoodie.lakebraid.table.service.rollback.delay.minutes` counts, an hour.
 
         With `plan` only that plan of a clustering or log compaction, removable or not, unless it is being executed.
 
@@ -93,7 +100,7 @@ class Maintenance(Compacting, Clustering):
         if plan is not None:
             return withdraw(ledger, plan if isinstance(plan, str) else plan.instant)
         timeout_ms = silence_ms_max(self._config) if timeout_seconds is None else int(timeout_seconds * 1000)
-        delay_ms = plan_delay_ms(properties)
+        delay_ms = plan_delay_ms(properties, table_service_rollback_delay_minutes)
         done = rescue(ledger, self._clock.token(), timeout_ms=timeout_ms, plan_delay_ms=delay_ms)
         return replace(done, removed=sweep(self._storage, self._clock, self._config, ledger))
 
@@ -103,17 +110,24 @@ class Maintenance(Compacting, Clustering):
         commits: int | None = None,
         hours: float | None = None,
         versions: int | None = None,
+        table_service_rollback_delay_minutes: float | None = None,
         dry_run: bool = False,
     ) -> Cleaned:
         """Removes files of versions that are too old: all but those of the last `commits`, of the last `hours`, or so
         many `versions` of each file group; without any of these the table's `hoodie.clean.*` settings count, ten commits.
 
         What a savepoint, a pending plan, an open write, a reader's lease or a consumer needs stays; the result says who
-        holds back what. `dry_run` tells what would go, and changes nothing.
+        holds back what. Dead writers are rolled back first, and removable plans to which nobody came, as by `rollback` and
+        as Hudi's lazy cleaning does it. `dry_run` tells what would go, and changes nothing.
         """
         ledger, properties = open_ledger(self._writing)
         retention = parse_retention(properties, commits=commits, hours=hours, versions=versions)
-        return cleaning.clean(ledger, retention, dry_run=dry_run)
+        delay_ms = plan_delay_ms(properties, table_service_rollback_delay_minutes)
+        if dry_run:
+            return cleaning.clean(ledger, retention, dry_run=True)
+        token, timeout_ms = self._clock.token(), silence_ms_max(self._config)
+        first = rescue(ledger, token, timeout_ms=timeout_ms, plan_delay_ms=delay_ms)
+        return replace(cleaning.clean(ledger, retention), rolled_back=first.rolled_back + first.plans)
 
     def plan_clean(
         self,

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.api.evaluated import Evaluated
+from lakebraid.api.gate import Gate, Seen
 from lakebraid.api.planning import slice_task
 from lakebraid.errors import UnsupportedTable
 from lakebraid.model.buckets import bucket_of_file_id
@@ -38,25 +39,6 @@ from lakebraid.txn.session import Writing
 
 if TYPE_CHECKING:
     from lakebraid.spark.placing import KeptFrame
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Where rows are about to be written, and what was known when that was found out."""
-
-    timeline: Timeline
-    groups: frozenset[GroupId]
-    is_closed: bool
-    """Whether a plan that moves rows has one of the groups."""
-    size: int
-    """Of the base files that are there."""
-    seconds: float
-    """How long it took to find that out."""
-
-    @property
-    def work_seconds(self) -> float:
-        """About how long it takes to do all of it again."""
-        return self.seconds + self.size / limits.REWRITTEN_BYTES_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +98,19 @@ class Placing:
         else:
             self._kept.append(rows)
 
-    def stage(
-        self, plan: WritePlan, task: int, check: Callable[[Seen], None], give_way: Callable[[Seen], bool]
-    ) -> tuple[list[StagedFile], int]:
+    def stage(self, plan: WritePlan, task: int, gate: Gate) -> tuple[list[StagedFile], int]:
         """Writes all rows into files that nobody sees yet: these, and the next free task number.
 
-        `check` is asked before, and raises if the commit would be refused; then `give_way`, which says whether others may
-        have written there meanwhile. Rows on Spark are not placed twice, so for them it is not asked.
+        What the gate refuses is not written. Who gives way to others looks again where its rows go; rows on Spark are not
+        placed twice, so they do not, and pass the gate once for all files.
         """
         storage, clock = self._writing.storage, self._writing.clock
         if self._frames:
             look = self._look(plan)
 
             def ask(targets: Iterable[Target]) -> None:
-                check(look.at(targets, clock.monotonic()))
+                gate.check(look.at(targets, clock.monotonic()))
+                gate.check_meanwhile()
 
             return self._stage_frames(plan, look.ground, task, ask), task
         pieces = [kept for kept in self._kept if isinstance(kept, Piece)]
@@ -139,10 +120,11 @@ class Placing:
             look = self._look(plan)
             changes, placed = place(storage, plan, given, look.ground, finder(storage, plan, given.rules))
             seen = look.at(placed.targets, clock.monotonic())
-            check(seen)
-            if not left or not give_way(seen):
+            gate.check(seen)
+            if not left or not gate.give_way(seen):
                 break
-        return [*write_placed(storage, plan, changes, placed, task)], task + 1 + len(changes.pieces)
+        files = gate.each(write_placed(storage, plan, changes, placed, task))
+        return [*files], task + 1 + len(changes.pieces)
 
     def _look(self, plan: WritePlan) -> _Look:
         began_seconds = self._writing.clock.monotonic()

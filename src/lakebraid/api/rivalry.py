@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lakebraid import limits
 from lakebraid.errors import WriteConflict
 from lakebraid.model.config import CONCURRENCY, TableConfig
 from lakebraid.model.conflicts import Begun
@@ -14,7 +15,7 @@ from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.alone import check_alone
-from lakebraid.txn.conflicts import EARLY, Rivals, allows_updates, begun, strategy_of
+from lakebraid.txn.conflicts import EARLY, Rivals, allows_updates, begun, check_updates, strategy_of
 from lakebraid.txn.other_keys import OtherKeys
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.same_keys import SameKeys
@@ -47,10 +48,14 @@ class Rivalry:
         self.is_alone = config.concurrency == "single" and CONCURRENCY in properties
         self._has_unique_keys = config.has_filters
         self._other_keys = OtherKeys()
-        self._has_buckets = config.buckets is not None
         self._looked_up: frozenset[GroupId] = frozenset()
-        """Buckets in which this write looked for rows. It may have found nothing to change there, and have no file."""
+        """File groups in which this write looked for rows. It may have found nothing to change there, and have no file."""
+        self._chosen: frozenset[GroupId] = frozenset()
+        """The same, once it is certain that nobody looks again: what others do there from then on is in the way."""
+        self._looked_seconds: float | None = None
         self._is_blind = repeats and not (config.is_placed or is_isolated or is_partial)
+        is_clustered_by_others = config.lock_provider is not None and config.buckets is None
+        check_updates(properties, config.name, is_shared=is_clustered_by_others)
         self._strategy, self.updates_allowed = strategy_of(properties), allows_updates(properties)
         self._looks_early = properties.get(EARLY, "").strip().lower() == "true"
         self._noted: dict[str, Begun | TouchedKeys] = {}
@@ -103,11 +108,23 @@ class Rivalry:
         or, where a plan has closed one of them, is about to.
         """
         if self._rivals is not None:
-            if self._has_buckets:
-                self._looked_up = groups
+            self._looked_up = groups
             if not self._is_isolated:
                 self.saw(now.timeline())
             (self._rivals.check if is_closed else self._rivals.check_early)(now, groups, self._writer)
+
+    def check_meanwhile(self, ledger: Ledger, files: Sequence[StagedFile]) -> None:
+        """WriteConflict if the commit is certain to be refused for what has been published since the look, and the table, or
+        the job, wants that to be looked for early. To be asked before each file group is written; it looks now and then.
+        """
+        self._chosen = self._looked_up
+        seconds = ledger.clock.monotonic()
+        is_due = self._looked_seconds is None or seconds - self._looked_seconds >= limits.EARLY_LOOK_SECONDS
+        if self._looks_early and is_due:
+            self._looked_seconds = seconds
+            clash = self.early_clash(ledger, ledger.newest().state, files)
+            if clash is not None:
+                raise clash
 
     def check(self, now: Round, files: Sequence[StagedFile]) -> None:
         """WriteConflict if another writer was in the way."""
@@ -124,7 +141,7 @@ class Rivalry:
         if self._rivals is not None and self._looks_early:
             self._look_at(files)
             try:
-                self._rivals.check_early(Round(ledger, state, 0), _groups(files), self._writer)
+                self._rivals.check_early(Round(ledger, state, 0), _groups(files) | self._chosen, self._writer)
             except WriteConflict as clash:
                 return clash
         return None

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lakebraid.api.clustering import REMOVABLE
 from lakebraid.services.archiving import Archival
 from lakebraid.services.cleaning import Cleaned, open_ledger
 from lakebraid.services.clustered import Clustered
@@ -18,7 +17,7 @@ from lakebraid.services.clustering_rules import is_clustering_due
 from lakebraid.services.compaction import Compacted, compact
 from lakebraid.services.due import Triggers, due_groups, group_lags, parse_triggers
 from lakebraid.services.log_compaction import LogCompacted
-from lakebraid.services.plans import plan_delay_ms
+from lakebraid.services.plans import is_removable, plan_delay_ms
 from lakebraid.services.runner import ServiceRound, Step, chosen, parse_seconds, run_round, run_rounds
 from lakebraid.services.strategies import compaction_scope
 from lakebraid.table.view import load_view
@@ -128,7 +127,8 @@ class Services:
 
     def _log_compact(self, spark: SparkSession | None, *, is_wanted: bool) -> list[LogCompacted]:
         # Not every reader knows log compactions, and at the defaults a compaction is due as soon: so it is asked for.
-        if not is_wanted and open_ledger(self._writing)[1].get(LOG_COMPACTION) != "true":
+        stated = open_ledger(self._writing)[1].get(LOG_COMPACTION, "")
+        if not is_wanted and stated.strip().lower() != "true":
             return []
         return self._table.log_compact(spark=spark)
 
@@ -137,13 +137,13 @@ class Services:
         if ledger.config.index == "bucket":
             return []
         if is_wanted or is_clustering_due(ledger, properties):
-            scope, is_removable = clustering_scope(properties), properties.get(REMOVABLE) == "true"
-            return cluster(self._writing, scope=scope, options=self._options, spark=spark, is_removable=is_removable)
+            scope, may_go = clustering_scope(properties), is_removable(properties, "clustering")
+            return cluster(self._writing, scope=scope, options=self._options, spark=spark, is_removable=may_go)
         return run_abandoned(self._writing, ledger, options=self._options, spark=spark)
 
     def _clean(self) -> Cleaned | None:
         done = self._table.clean()
-        return done if done.files or done.finished else None
+        return done if done.files or done.finished or done.rolled_back else None
 
     def _archive(self) -> Archival | None:
         done = self._table.archive()

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.api.evaluated import Evaluated
+from lakebraid.api.gate import Gate
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.api.looking import look
 from lakebraid.api.outcome import Operation
 from lakebraid.api.own_schema import OwnSchema
-from lakebraid.api.placing import Placing, Seen
+from lakebraid.api.placing import Placing
 from lakebraid.api.planning import Source
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
@@ -83,12 +84,12 @@ class Staging:
         # A second base file of a group would hide the first: only the first rows become base files.
         return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
 
-    def place(self, operation: Operation, check: Callable[[Seen], None], give_way: Callable[[Seen], bool]) -> None:
-        """Puts the rows that were kept into their file groups; `check` may refuse these before anything is written."""
+    def place(self, operation: Operation, gate: Gate) -> None:
+        """Puts the rows that were kept into their file groups, as far as the gate lets them pass."""
         if self._placing is None or self._placing.is_empty or self._schema.columns is None:
             return
         plan = replace(self.plan_of(self._schema.columns), operation=operation)
-        files, self._task = self._placing.stage(plan, self._task, check, give_way)
+        files, self._task = self._placing.stage(plan, self._task, gate)
         self.files += files
 
     def check_new_keys(self, now: Round, start: str) -> None:

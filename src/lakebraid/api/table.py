@@ -53,11 +53,18 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
     """
 
     def __init__(
-        self, storage: Storage, source: Source, config: TableConfig, properties: Mapping[str, str], clock: Clock
+        self,
+        storage: Storage,
+        source: Source,
+        config: TableConfig,
+        properties: Mapping[str, str],
+        clock: Clock,
+        told: Mapping[str, str] | None = None,
     ) -> None:
+        """`told` goes before the properties in how the writes of this one get along with others."""
         self._storage, self._source, self._config, self._clock = storage, source, config, clock
         self._properties = MappingProxyType(dict(properties))
-        self._writing = Writing(storage, clock)
+        self._writing = Writing(storage, clock, told)
 
     @classmethod
     def open(
@@ -136,6 +143,10 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
                 raise
             check_agrees(spec, load_config(storage)[0])
         return cls.open(path, storage_options, clock=clock)
+
+    def _writing_as(self, told: Mapping[str, str]) -> Table:
+        """The same table, with writes that get along with others as they are told, whatever its properties say."""
+        return Table(self._storage, self._source, self._config, self._properties, self._clock, told) if told else self
 
     @property
     def path(self) -> str:

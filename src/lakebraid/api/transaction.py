@@ -15,10 +15,11 @@ from lakebraid.api.beginning import NO_ROWS, Beginning, begin, checked
 from lakebraid.api.capturing import bases_beside
 from lakebraid.api.ended import incomplete, over, taken_away
 from lakebraid.api.evaluated import Evaluated
+from lakebraid.api.gate import Gate
 from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, Overwriting, check_overwrite
 from lakebraid.api.own_schema import SCHEMA_CONFLICT, OwnSchema, SchemaConflicts, check_answer
-from lakebraid.api.placing import Placing, Seen
+from lakebraid.api.placing import Placing
 from lakebraid.api.planning import Source
 from lakebraid.api.rivalry import Rivalry
 from lakebraid.api.staging import Looking, Staging
@@ -41,7 +42,6 @@ from lakebraid.txn.rollback import roll_back
 from lakebraid.txn.rounds import Round
 from lakebraid.txn.session import Writing
 from lakebraid.txn.slices_before import with_slices_before
-from lakebraid.txn.standing_aside import let_earlier_ones_end
 from lakebraid.txn.stats import write_stats
 from lakebraid.txn.stories import given_up, refused
 
@@ -341,9 +341,11 @@ class Transaction:
 
     def _stage(self) -> None:
         """Puts the rows that were kept until now into their file groups."""
+        gate = Gate(self._ledger, self._begun.rivalry, self.instant, self._files, lambda: self._clash)
         try:
-            self._staging.place(self._begun.operation, self._check_early, self._give_way)
-        except WriteConflict:
+            self._staging.place(self._begun.operation, gate)
+        except WriteConflict as clash:
+            self._clash = clash
             self._give_up()
             raise
         except BaseException:
@@ -351,16 +353,6 @@ class Transaction:
             self._check_usable("write")  # cancelled because the place is lost: that is the error to tell
             raise
         self._check_usable("commit")
-
-    def _check_early(self, seen: Seen) -> None:
-        """WriteConflict if the commit would be refused as it is now; then nothing is written at all."""
-        now = Round(self._ledger, self._ledger.newest().state, 0, _timeline=seen.timeline)
-        self._begun.rivalry.check_placed(now, seen.groups, is_closed=seen.is_closed)
-
-    def _give_way(self, seen: Seen) -> bool:
-        """Whether others, who began before, were at the same file groups, and may be done now."""
-        may_wait = self._begun.rivalry.gives_way
-        return may_wait and let_earlier_ones_end(self._ledger, self.instant, seen.groups, seen.work_seconds)
 
     def _publish(self) -> str:
         begun = self._begun

@@ -31,6 +31,11 @@ _PLAN_ONLY: Final = click.option("--plan-only", is_flag=True, help="Decide the p
 _RUN: Final = click.option(
     "--run", metavar="INSTANT", help="Execute this pending plan, or tell the result of a done one."
 )
+_ROLLBACK_DELAY: Final = click.option(
+    "--table-service-rollback-delay",
+    metavar="TIME",
+    help="Removable plans of this age that nobody executes are rolled back; the table's setting, or 1h.",
+)
 
 
 def say(results: Iterable[Any], *, as_json: bool, nothing: str) -> None:
@@ -69,7 +74,8 @@ def log_compact(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run
     def plan(*, dry_run: bool = False) -> Plan | None:
         return table.plan_log_compaction(removable=removable or None, dry_run=dry_run)
 
-    results = _planned(table, plan, table.log_compact, run, dry_run=dry_run, plan_only=plan_only)
+    do = partial(table.log_compact, removable=removable or None)
+    results = _planned(table, plan, do, run, dry_run=dry_run, plan_only=plan_only)
     say(results, as_json=as_json, nothing="nothing to compact")
 
 
@@ -128,11 +134,11 @@ def _planned(
 @click.option("--commits", type=click.IntRange(1), help="Keep the versions of so many commits.")
 @click.option("--hours", type=click.FloatRange(0, min_open=True), help="Keep the versions of so many hours.")
 @click.option("--versions", type=click.IntRange(1), help="Keep so many versions of each file group.")
-def clean(
-    path: str, *, as_json: bool, dry_run: bool, commits: int | None, hours: float | None, versions: int | None
-) -> None:
-    """Remove files of versions that are too old; whoever still needs one is named."""
-    done = Table.open(path).clean(commits=commits, hours=hours, versions=versions, dry_run=dry_run)
+@_ROLLBACK_DELAY
+def clean(path: str, *, as_json: bool, table_service_rollback_delay: str | None, **wishes: Any) -> None:
+    """Remove files of versions that are too old; whoever still needs one is named. Dead writers are rolled back first."""
+    delay = _minutes(table_service_rollback_delay)
+    done = Table.open(path).clean(table_service_rollback_delay_minutes=delay, **wishes)
     say([done], as_json=as_json, nothing="")
 
 
@@ -140,11 +146,20 @@ def clean(
 @_PATH
 @_JSON
 @click.option("--timeout", metavar="TIME", help="Who is silent for this long is dead; the table's setting, or 2m.")
+@_ROLLBACK_DELAY
 @click.option("--plan", metavar="INSTANT", help="Only this pending plan of a clustering or log compaction.")
-def rollback(path: str, *, as_json: bool, timeout: str | None, plan: str | None) -> None:
+def rollback(
+    path: str, *, as_json: bool, timeout: str | None, table_service_rollback_delay: str | None, plan: str | None
+) -> None:
     """Take back the writes of dead writers, and finish what others began and left."""
     seconds = None if timeout is None else parse_seconds(timeout)
-    say([Table.open(path).rollback(timeout_seconds=seconds, plan=plan)], as_json=as_json, nothing="")
+    delay = _minutes(table_service_rollback_delay)
+    done = Table.open(path).rollback(timeout_seconds=seconds, table_service_rollback_delay_minutes=delay, plan=plan)
+    say([done], as_json=as_json, nothing="")
+
+
+def _minutes(time: str | None) -> float | None:
+    return None if time is None else parse_seconds(time) / 60
 
 
 @click.command(epilog="Example: lakebraid archive ./orders --keep-min 50 --keep-max 100")

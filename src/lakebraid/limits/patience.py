@@ -101,6 +101,10 @@ LOOKS_MAX: Final = 4
 ASIDE_LOOK_SECONDS: Final = 0.08
 """About how often it looks: longer than a beginning takes, so that of several who wait the second sees the first."""
 
+EARLY_LOOK_SECONDS: Final = 1.0
+"""Between two looks for others that were faster, while file groups are rewritten. A look takes a few calls, so a tenth of a
+second on an object store."""
+
 PLAN_ROLLBACK_DELAY_MS: Final = 60 * 60_000
 """How long a removable plan may wait for its executor before it is rolled back: longer than a queue of services takes,
 shorter than what its groups can do without cleaning (RFC-79's `table_service_rollback_delay`)."""

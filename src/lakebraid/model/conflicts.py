@@ -58,8 +58,13 @@ STRATEGIES: Final = {
     "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_COMPLETION,
     "PreferWriterConflictResolutionStrategy": Strategy.BY_COMPLETION,
     "IngestionPrimaryWriterBasedConflictResolutionStrategy": Strategy.BY_COMPLETION,
+    "StateTransitionTimeBasedConflictResolutionStrategy": Strategy.BY_COMPLETION,
 }
 """Hudi's and the RFC's class names, without their package."""
+PREFERS_WRITERS: Final = "PreferWriterConflictResolutionStrategy"
+"""With it Apache Hudi's table services look, before they publish, who has written meanwhile; without it they do not."""
+UPDATES_ALLOWED: Final = {"SparkRejectUpdateStrategy": False, "SparkAllowUpdateStrategy": True}
+"""Whether a write may touch file groups of a pending clustering, by Hudi's class names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ _SAME: Final = {
     "hoodie.table.precombine.field": "hoodie.table.ordering.fields",
     "hoodie.write.record.merge.mode": "hoodie.record.merge.mode",
     "hoodie.write.table.version": "hoodie.table.version",
+    "lakebraid.schema_conflict": "hoodie.lakebraid.schema.conflict",
+    "lakebraid.table_service_rollback_delay": "hoodie.lakebraid.table.service.rollback.delay.minutes",
 }
 """Other names of the same settings: a writer's options and former spellings."""
 _SWITCH: Final = ("true", "false")

@@ -2,7 +2,7 @@
 """Hudi's option names, and what lakebraid does with each: parsed once, at the edge, into small frozen values."""
 
 from lakebraid.options.reading import ReadOptions, read_options
-from lakebraid.options.sorting import OptionNotice
+from lakebraid.options.sorting import OptionNotice, tell
 from lakebraid.options.streaming import SinkOptions, SourceOptions, sink_options, source_options
 from lakebraid.options.writing import WriteOptions, write_options
 
@@ -15,5 +15,6 @@ __all__ = [
     "read_options",
     "sink_options",
     "source_options",
+    "tell",
     "write_options",
 ]

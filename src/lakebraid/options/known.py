@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from lakebraid.options.concurrent import CONCURRENT_OPTIONS
 from lakebraid.options.option import Option, done, read, refused, tuning
 
 _KEPT: Final = "kept in the table that this write creates; its services go by it"
 _SERVICE: Final = "services run beside the writers: `lakebraid services`, `t.services.run()` or hoodie.compact.inline"
 _PLACED: Final = "where rows go and how many tasks there are is decided by their number and size"
-_LEDGER: Final = "decisions go through the table's own ledger; no lock is waited for"
 
 WRITE_OPTIONS: Final[tuple[Option, ...]] = (
+    *CONCURRENT_OPTIONS,
     done(
         "hoodie.datasource.write.operation",
         "which write it is; upsert if nothing is said",
@@ -78,19 +79,6 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     done("hoodie.datasource.write.hive_style_partitioning", "folders are called column=value", is_switch=True),
     done("hoodie.datasource.write.partitionpath.urlencode", "kept in the table", is_switch=True),
     done(
-        "hoodie.write.concurrency.mode",
-        "non-blocking if nothing is said (Hudi: single_writer)",
-        values=("non_blocking_concurrency_control", "optimistic_concurrency_control", "single_writer"),
-    ),
-    done(
-        "hoodie.write.lock.provider",
-        "for tables that Apache Hudi writes too: every decision is made inside its lock",
-        values=(
-            "org.apache.hudi.client.transaction.lock.filesystembasedlockprovider",
-            "org.apache.hudi.client.transaction.lock.storagebasedlockprovider",
-        ),
-    ),
-    done(
         "hoodie.record.merge.mode",
         "checked: it follows from the ordering columns",
         "hoodie.write.record.merge.mode",
@@ -131,9 +119,6 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     done("hoodie.compact.inline.trigger.strategy", _KEPT),
     done("hoodie.log.compaction.inline", _KEPT, is_switch=True),
     done("hoodie.log.compaction.blocks.threshold", _KEPT),
-    done("hoodie.client.heartbeat.interval_in_ms", _KEPT),
-    done("hoodie.client.heartbeat.tolerable.misses", _KEPT),
-    done("hoodie.write.concurrency.early.conflict.detection.enable", "kept in the table", is_switch=True),
     done(
         "lakebraid.writer",
         "the name of a stream into the table, the same over restarts: each of its batches is published once",
@@ -141,7 +126,6 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     ),
     done("checkpointLocation", "where Spark keeps the progress of a stream"),
     done("lakebraid.evolve", "false: rows may not bring columns or wider types", is_switch=True),
-    done("lakebraid.schema_conflict", "merge joins schema changes of concurrent writers", values=("abort", "merge")),
     # What would change rows and is not done.
     refused(
         "hoodie.datasource.write.insert.drop.duplicates",
@@ -240,10 +224,6 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     tuning("hoodie.datasource.meta*", "no catalog is told of the table"),
     tuning("hoodie.datasource.partition_extractor_class", "no catalog is told of the table"),
     tuning("hoodie.database.name", "no catalog is told of the table"),
-    tuning("hoodie.write.lock.*", _LEDGER),
-    tuning("hoodie.write.concurrency.*", _LEDGER, "hoodie.write.num.retries.on.conflict.failures"),
-    tuning("hoodie.auto.adjust.lock.configs", _LEDGER),
-    tuning("hoodie.time.generator.*", _LEDGER),
     tuning("hoodie.*.shuffle.parallelism", _PLACED),
     tuning("hoodie.bulkinsert.*", _PLACED),
     tuning("hoodie.copyonwrite.*", _PLACED),

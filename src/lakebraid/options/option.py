@@ -36,11 +36,18 @@ class Option:
     """The values that are taken, in lower case; empty: all. Of a refused option those that are no matter."""
     is_switch: bool = False
     """Whether its value is `true` or `false`."""
+    is_class: bool = False
+    """Whether its values are names of Java classes: taken as they are spelled, with or without their package."""
 
 
 def done(name: str, means: str, *aliases: str, values: tuple[str, ...] = (), is_switch: bool = False) -> Option:
     """An option of a write that is carried out."""
     return Option(name, Use.DONE, means, "write", aliases, ("true", "false") if is_switch else values, is_switch)
+
+
+def done_by_class(name: str, means: str, *classes: str) -> Option:
+    """An option of a write that names one of these Java classes, whose work is done here."""
+    return Option(name, Use.DONE, means, "write", values=classes, is_class=True)
 
 
 def read(name: str, means: str, *aliases: str, values: tuple[str, ...] = ()) -> Option:

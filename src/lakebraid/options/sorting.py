@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -45,6 +45,10 @@ class Sorted:
         value = self.get(name)
         return None if value is None else tuple(filter(None, (part.strip() for part in value.split(","))))
 
+    def chosen(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Those of the options that were given, with their values."""
+        return tuple((name, self.values[name]) for name in names if name in self.values)
+
     def is_set(self, name: str) -> bool:
         return self.word(name) == "true"
 
@@ -60,6 +64,7 @@ def sort_options(given: Mapping[str, Any], side: Side) -> Sorted:
             storage[name.removeprefix(_STORAGE)] = text
         elif option.side == side or option in OWN_OPTIONS:
             _check_value(option, name, text)
+            text = text.lower() if option.is_switch else text  # noqa: PLW2901  as it is kept
             if option.use is Use.TUNING:
                 notices.append(f"{name} has no effect: {option.means}.")
             elif option.use is Use.DONE and values.setdefault(option.name, text).lower() != text.lower():
@@ -108,6 +113,9 @@ def _spelled(lower: str) -> str:
 
 
 def _check_value(option: Option, name: str, text: str) -> None:
+    if option.is_class:
+        _check_class(option, name, text)
+        return
     if option.use is Use.TUNING or (option.use is Use.DONE and not option.values) or text.lower() in option.values:
         return
     if option.use is Use.REFUSED:
@@ -123,3 +131,13 @@ def _check_value(option: Option, name: str, text: str) -> None:
         option=name,
         value=text[:200],
     )
+
+
+def _check_class(option: Option, name: str, text: str) -> None:
+    if text not in {*option.values, *(known.rpartition(".")[2] for known in option.values)}:
+        raise InvalidArgument(
+            f"The option {name} names the Java class {text[:200]!r}, which cannot run here; it may be "
+            f"{', '.join(option.values)}. Nothing was read or written.",
+            option=name,
+            value=text[:200],
+        )

@@ -12,6 +12,14 @@ from lakebraid.options.sorting import Sorted, sort_options, tell
 
 _KEPT: Final = (
     "hoodie.bucket.index.hash.field",
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "hoodie.payload.delete.field",
+    "hoodie.payload.delete.marker",
+    "hoodie.table.cdc.enabled",
+    "hoodie.table.cdc.supplemental.logging.mode",
+)
+"""Options that a new table keeps in its properties, and that say what its rows are."""
+_SERVED: Final = (
     "hoodie.clean.commits.retained",
     "hoodie.clean.fileversions.retained",
     "hoodie.clean.hours.retained",
@@ -21,18 +29,21 @@ _KEPT: Final = (
     "hoodie.compact.inline.max.delta.commits",
     "hoodie.compact.inline.max.delta.seconds",
     "hoodie.compact.inline.trigger.strategy",
-    "hoodie.datasource.write.partitionpath.urlencode",
     "hoodie.keep.max.commits",
     "hoodie.keep.min.commits",
+    "hoodie.lakebraid.clustering.plans.removable",
+    "hoodie.lakebraid.logcompaction.plans.removable",
+    "hoodie.lakebraid.table.service.rollback.delay.minutes",
     "hoodie.log.compaction.blocks.threshold",
     "hoodie.log.compaction.inline",
-    "hoodie.payload.delete.field",
-    "hoodie.payload.delete.marker",
-    "hoodie.table.cdc.enabled",
-    "hoodie.table.cdc.supplemental.logging.mode",
-    "hoodie.write.concurrency.early.conflict.detection.enable",
 )
-"""Options that a new table keeps in its properties."""
+"""Options that a new table keeps for its services."""
+_TOLD: Final = (
+    "hoodie.clustering.updates.strategy",
+    "hoodie.write.concurrency.early.conflict.detection.enable",
+    "hoodie.write.lock.conflict.resolution.strategy",
+)
+"""Options that count for the write that is told them; a new table keeps them for the others."""
 _GENERATORS: Final = {
     "org.apache.hudi.keygen.simplekeygenerator": "SIMPLE",
     "org.apache.hudi.keygen.complexkeygenerator": "COMPLEX",
@@ -65,7 +76,11 @@ class WriteOptions:
     key_generator: str | None = None
     merge_mode: str | None = None
     properties: tuple[tuple[str, str], ...] = ()
-    """Lines that a new table keeps."""
+    """Lines that a new table keeps, and that one which is there must have."""
+    served: tuple[tuple[str, str], ...] = ()
+    """Lines that a new table keeps for its services."""
+    told: tuple[tuple[str, str], ...] = ()
+    """How this write gets along with others, in the words of the table's properties, before which it goes."""
     block_format: str = "parquet"
     runs_services: bool = False
     evolve: bool = True
@@ -93,7 +108,8 @@ class WriteOptions:
             "ordering_fields": self.ordering_fields or None,
             "partition_by": self.partition_by or None,
             "shared": self.lock_provider is not None,
-            "properties": dict(self.properties) | {name: value for name, value in stated if value is not None},
+            "properties": dict(self.properties + self.served + self.told)
+            | {name: value for name, value in stated if value is not None},
         }
 
 
@@ -117,11 +133,13 @@ def write_options(given: Mapping[str, Any]) -> WriteOptions:
         lock_provider=found.get("hoodie.write.lock.provider"),
         key_generator=_generator(found),
         merge_mode=_upper(found.get("hoodie.record.merge.mode")),
-        properties=tuple((name, value) for name in _KEPT if (value := found.get(name)) is not None),
+        properties=found.chosen(_KEPT),
+        served=found.chosen(_SERVED),
+        told=found.chosen(_TOLD),
         block_format=found.word("hoodie.logfile.data.block.format") or "parquet",
         runs_services=found.is_set("hoodie.compact.inline"),
         evolve=found.word("lakebraid.evolve") != "false",
-        schema_conflict=found.word("lakebraid.schema_conflict"),
+        schema_conflict=found.word("hoodie.lakebraid.schema.conflict"),
         partitions=found.names("hoodie.datasource.write.partitions.to.delete") or (),
         replaces_all=operation == "insert_overwrite_table"
         or found.word("hoodie.datasource.overwrite.mode") == "static",

@@ -52,11 +52,14 @@ class Cleaned:
     """Who keeps back what the policy alone would remove, the oldest first."""
     finished: tuple[str, ...] = ()
     """Cleans that others had left unfinished."""
+    rolled_back: tuple[str, ...] = ()
+    """Starts of dead writes and of removable plans to which nobody came: they were taken back before anything else."""
     is_dry_run: bool = False
 
     def __str__(self) -> str:
         verb = "would remove" if self.is_dry_run else "removed"
         lines = [f"clean: {verb} {len(self.files):,} files, {text_bytes(self.bytes)}"]
+        lines += [f"  rolled back: {start}" for start in self.rolled_back]
         lines += [f"  held back by {hold}" for hold in self.held_back]
         return "\n".join(lines)
 

@@ -188,9 +188,15 @@ def groups_text(plan: CompactionPlan) -> str:
     return f"merge {logs:,} log files ({text_bytes(size)}) of {len(plan.operations):,} file groups"
 
 
-def plan_delay_ms(properties: Mapping[str, str]) -> int:
-    """How old a removable plan must be before it is rolled back."""
-    text = properties.get(PLAN_DELAY)
+def is_removable(properties: Mapping[str, str], kind: str, asked: bool | None = None) -> bool:
+    """Whether a plan of that kind (clustering, logcompaction) is removable: as asked for, or as the table has it."""
+    stated = properties.get(f"hoodie.lakebraid.{kind}.plans.removable", "").strip().lower()
+    return stated == "true" if asked is None else asked
+
+
+def plan_delay_ms(properties: Mapping[str, str], asked_minutes: float | None = None) -> int:
+    """How old a removable plan must be before it is rolled back: as asked for, as the table has it, or an hour."""
+    text = properties.get(PLAN_DELAY) if asked_minutes is None else str(asked_minutes)
     if text is None:
         return limits.PLAN_ROLLBACK_DELAY_MS
     try:
@@ -199,9 +205,7 @@ def plan_delay_ms(properties: Mapping[str, str]) -> int:
         minutes = -1.0
     if 0 <= minutes < 10**9:
         return int(minutes * 60_000)
-    raise InvalidArgument(
-        f"{PLAN_DELAY}={text!r:.60} is no number of minutes. Nothing was changed. Correct the property."
-    )
+    raise InvalidArgument(f"{PLAN_DELAY}={text!r:.60} is no number of minutes. Nothing was changed. Correct it.")
 
 
 def _find(ledger: Ledger, start: str) -> Instant | None:

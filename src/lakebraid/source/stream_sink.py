@@ -112,6 +112,7 @@ def begin_stream(options: Mapping[str, str], schema: StructType, *, overwrite: b
         tuple(how.items()),
         named.checkpoint,
         "inline" if said.runs_services else None,
+        said.told,
     )
     return StreamSink(inflow, tuple(incoming.names), dict(said.storage))
 

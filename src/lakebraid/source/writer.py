@@ -83,7 +83,7 @@ def begin_write(options: Mapping[str, str], schema: StructType, *, overwrite: bo
     source = Source(table.path, said.storage)
     operation = cast("Any", said.operation)
     how = {"block_format": said.block_format, "evolve": said.evolve, "schema_conflict": said.schema_conflict}
-    carried = begin_carried(source, operation, incoming, **how)
+    carried = begin_carried(source, operation, incoming, told=dict(said.told), **how)
     note = start_beating(source.url, dict(source.options), carried.plan.start, carried.interval_s)
     return LakebraidWriter(carried, note, runs_services=said.runs_services)
 

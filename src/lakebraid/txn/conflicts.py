@@ -10,7 +10,18 @@ from dataclasses import dataclass, field
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound, WriteConflict
 from lakebraid.format.names import MarkerName, parse_data_file
-from lakebraid.model.conflicts import STRATEGIES, Begun, Clash, Kind, Strategy, candidates, find_clash, kind_of
+from lakebraid.model.conflicts import (
+    PREFERS_WRITERS,
+    STRATEGIES,
+    UPDATES_ALLOWED,
+    Begun,
+    Clash,
+    Kind,
+    Strategy,
+    candidates,
+    find_clash,
+    kind_of,
+)
 from lakebraid.model.instant import COMPLETED_AS, WRITE_ACTIONS, Instant
 from lakebraid.model.slicing import GroupId
 from lakebraid.model.timeline import Timeline
@@ -121,19 +132,40 @@ def begun(now: Round, start: str) -> Begun:
 
 def strategy_of(properties: Mapping[str, str]) -> Strategy:
     """Which way candidates are found, by Hudi's setting; InvalidArgument for a class of the user's own."""
-    name = properties.get(STRATEGY, "").strip().rpartition(".")[2]
-    if name and name not in STRATEGIES:
-        raise InvalidArgument(
-            f"{STRATEGY} names {name!r}, which is Java code that cannot run here. Nothing was begun. Use one of "
-            f"{', '.join(STRATEGIES)}.",
-            setting=STRATEGY,
-        )
-    return STRATEGIES.get(name, Strategy.BY_START)
+    return STRATEGIES.get(_class_of(properties, STRATEGY, STRATEGIES), Strategy.BY_START)
 
 
 def allows_updates(properties: Mapping[str, str]) -> bool:
     """Whether ingestion goes before clustering, by Hudi's setting."""
-    return properties.get(UPDATES, "").strip().rpartition(".")[2] == "SparkAllowUpdateStrategy"
+    return UPDATES_ALLOWED.get(_short_name(properties, UPDATES), False)
+
+
+def check_updates(properties: Mapping[str, str], url: str, *, is_shared: bool) -> None:
+    """InvalidArgument for a class of the user's own, and where rows could be lost beside Apache Hudi."""
+    _class_of(properties, UPDATES, UPDATES_ALLOWED)
+    is_heeded = _short_name(properties, STRATEGY) == PREFERS_WRITERS
+    if is_shared and allows_updates(properties) and not is_heeded:
+        raise InvalidArgument(
+            f"{UPDATES} is SparkAllowUpdateStrategy, and Apache Hudi may cluster {url}, too: its clusterings drop rows that were "
+            f"written meanwhile, unless {STRATEGY} is {PREFERS_WRITERS} in its jobs. Nothing was begun. Set that here as well, "
+            "or use SparkRejectUpdateStrategy.",
+            setting=UPDATES,
+        )
+
+
+def _class_of(properties: Mapping[str, str], setting: str, known: Collection[str]) -> str:
+    name = _short_name(properties, setting)
+    if name and name not in known:
+        raise InvalidArgument(
+            f"{setting} names {name!r}, which is Java code that cannot run here. Nothing was begun. Use one of "
+            f"{', '.join(known)}.",
+            setting=setting,
+        )
+    return name
+
+
+def _short_name(properties: Mapping[str, str], setting: str) -> str:
+    return properties.get(setting, "").strip().rpartition(".")[2]
 
 
 def with_archived(now: Round, begun: Begun) -> Timeline:

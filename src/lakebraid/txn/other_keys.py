@@ -43,7 +43,8 @@ class _Versions:
 class OtherKeys:
     """What is known of our keys and of published rivals; it stays true between rounds."""
 
-    judged: dict[str, bool] = field(default_factory=dict)
+    judged: dict[tuple[str, int], bool] = field(default_factory=dict)
+    """By the start of a rival, and by how many files we had when it was looked at: more of them may bring more keys."""
     _own: dict[str, list[_Versions]] = field(default_factory=dict)
 
     def are_apart(self, now: Round, rival: Instant, files: Sequence[StagedFile]) -> bool:
@@ -51,9 +52,10 @@ class OtherKeys:
 
         What cannot be known, or is much to read, counts as no.
         """
-        known = self.judged.get(rival.request_time)
+        which = rival.request_time, len(files)
+        known = self.judged.get(which)
         if known is None:
-            known = self.judged[rival.request_time] = self._look(now, rival, by_group(files))
+            known = self.judged[which] = self._look(now, rival, by_group(files))
         return known
 
     def _look(self, now: Round, rival: Instant, own: dict[tuple[str, str], list[StagedFile]]) -> bool:

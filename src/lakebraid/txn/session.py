@@ -48,8 +48,9 @@ class TableSchema:
 class Writing:
     """Opens ledgers for transactions and remembers between them what saves calls; safe to share between threads."""
 
-    def __init__(self, storage: Storage, clock: Clock) -> None:
-        self.storage, self.clock = storage, clock
+    def __init__(self, storage: Storage, clock: Clock, told: Mapping[str, str] | None = None) -> None:
+        """`told` goes before the table's own properties, for these writes alone."""
+        self.storage, self.clock, self._told = storage, clock, told or {}
         self._newest: tuple[Entry | None, int] = (None, 0)
         self._schema: TableSchema | None = None
         self._map = NO_MAP
@@ -65,7 +66,7 @@ class Writing:
             check_writable(
                 config, properties, self.storage.url, completed=completed, bucket_index_folders=_last_parts(folders)
             )
-        return config, properties
+        return config, {**properties, **self._told}
 
     def ledger(self, config: TableConfig) -> Ledger:
         """A ledger of one's own, which knows what the last one knew."""
