@@ -15,7 +15,7 @@ _SHARED = {
 BESIDE_HUDI = (
     Mutant(
         "decisions are made without Hudi's lock", "lock", "lakebraid.txn.ledger", "Ledger.decide",
-        "with self.lock() as hold:", "with contextlib.nullcontext() as hold:",
+        "with self.lock(self._stand_in) as hold:", "with contextlib.nullcontext() as hold:",
         ("6", "1", "2", "9", "3"), _SHARED,
     ),
     Mutant(
@@ -35,9 +35,18 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "the lock of the dead is removed before clocks that go behind have passed the time he gave", "skew of the dead",
-        "lakebraid.txn.file_lock", "FileHold._break", "self._outwait()", "pass",
+        "lakebraid.txn.ledger", "Ledger._stand_in", "wait_out_skew(self.clock, self.config, entry.time)", "pass",
         ("6", "1", "2"), {**_SHARED, "skew_ms": 35, "call_ms": 1, "rates": Rates(kill_after=0.03), "timeout_ms": 500},
         first_seed=1040,
+    ),
+    Mutant(
+        "the lock of the dead is removed before what he decided is true", "restore of the dead",
+        "lakebraid.txn.ledger", "Ledger._stand_in", "entry = self.settled()", "entry = self.newest()",
+        ("9",),
+        {
+            **_SHARED, "rates": Rates(kill_after=0.02), "timeout_ms": 4000,
+            "actors": (("writer", 3), ("job", 6), ("job", 6), ("job", 6), ("restorer", 6), ("restorer", 6), ("operator", 12)),
+        },
     ),
     Mutant(
         "an executor that Hudi rolled back publishes", "claim", "lakebraid.txn.shared", "mind_others",

@@ -18,6 +18,7 @@ from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import (
     CommitRefused,
+    CorruptFile,
     LakebraidError,
     ObjectExists,
     ObjectNotFound,
@@ -80,7 +81,7 @@ class Ledger:
     storage: Storage
     clock: Clock
     config: TableConfig
-    lock: Callable[[], AbstractContextManager[Hold | None]] = contextlib.nullcontext
+    lock: Callable[[Callable[[], None]], AbstractContextManager[Hold | None]] = lambda _: contextlib.nullcontext()
     """Hudi's own lock, where the table is shared with Apache Hudi writers."""
     is_shared: bool = False
     known: Entry | None = None
@@ -126,7 +127,7 @@ class Ledger:
         with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
-                    with self.lock() as hold:
+                    with self.lock(self._stand_in) as hold:
                         try:
                             done, value = self._try(txn, rule, before_true, attempted, hold)
                         finally:
@@ -226,6 +227,13 @@ class Ledger:
         if self.is_shared and attempted.time:
             wait_out_skew(self.clock, self.config, attempted.time)
             attempted.time = ""
+
+    def _stand_in(self) -> None:
+        """What a holder of Hudi's lock who died would have done before it passes on: a job of Hudi may be the next one."""
+        with contextlib.suppress(CorruptFile):  # of the ledger: whoever decides is told
+            entry = self.settled()
+            if entry.time > _GENESIS.time:
+                wait_out_skew(self.clock, self.config, entry.time)
 
     def _beaten(self, mine: Entry) -> tuple[bool, None]:
         self._dead_staged += sorted({source for source, _ in mine.files})
