@@ -49,6 +49,15 @@ BESIDE_HUDI = (
         },
     ),
     Mutant(
+        "a store that says no once lets the lock of a restorer pass on", "restore refused",
+        "lakebraid.txn.shared", "insist", "limits.INSIST_ATTEMPTS_MAX", "0",
+        ("9",),
+        {
+            **_SHARED, "rates": Rates(refused=0.05), "timeout_ms": 4000,
+            "actors": (("writer", 3), ("job", 6), ("job", 6), ("job", 6), ("restorer", 6), ("restorer", 6), ("operator", 12)),
+        },
+    ),
+    Mutant(
         "an executor that Hudi rolled back publishes", "claim", "lakebraid.txn.shared", "mind_others",
         "s not in undone | attempts", "s not in undone",
         ("3",),
@@ -78,7 +87,7 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "a job of Hudi may complete after a restore was decided that takes it back", "restore", "lakebraid.txn.ledger",
-        "Ledger._make_true", 'if is_true and self.is_shared and entry.kind == "restore":', "if False:",
+        "Ledger._make_restore_true", "if is_true:", "if False:",
         ("9",),
         {
             **_SHARED, "rates": Rates(pause=0.03), "timeout_ms": 4000,

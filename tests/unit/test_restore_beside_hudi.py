@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from lakebraid.errors import StorageError
 from lakebraid.storage import MemoryStorage
 from lakebraid.txn import file_lock, operations
 from lakebraid.txn.file_lock import LOCK
@@ -75,6 +78,21 @@ def test_the_lock_of_a_dead_restorer_passes_on_only_after_his_decision_has_come_
     watched = WatchedStorage(storage, before=watch)
     shared(watched).decide("somebody else", lambda _: Already())
     assert seen == [[], []], "when the lock of the dead goes, and when our own is given back"
+
+
+@pytest.mark.parametrize("refused", [("copy", r"restore\.inflight"), ("delete", r"requested"), ("delete", r"inflight")])
+def test_a_store_that_says_no_once_does_not_let_a_job_go_on_that_a_restore_takes_back(storage, hudi: Hudi, refused):
+    first = two_writes(storage)
+    job = hudi.begin()
+    said: list[Call] = []
+
+    def refuse(call: Call) -> None:
+        if not said and call.name == refused[0] and re.search(refused[1], str(call.args)):
+            said.append(call)
+            raise StorageError("429")
+
+    decide_restore(shared(WatchedStorage(storage, before=refuse)), "r", first)
+    assert said and of(job, storage) == []
 
 
 def test_a_new_consumer_begins_at_a_restore_that_is_under_way():

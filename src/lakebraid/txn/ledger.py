@@ -43,6 +43,7 @@ from lakebraid.txn.rounds import Already, Decision, Round, Rule
 from lakebraid.txn.shared import (
     check_settings,
     greatest_time,
+    insist,
     is_archived,
     mind_others,
     stop_writers,
@@ -264,10 +265,18 @@ class Ledger:
 
     def _make_true(self, entry: Entry) -> bool:
         """False if a staged object is gone: then it has been true already, or, on a shared table, it is void."""
-        is_true = all(copied(self.storage, self.clock, source, target) for source, target in entry.files)
-        if is_true and self.is_shared and entry.kind == "restore":
+        if self.is_shared and entry.kind == "restore":
+            return insist(self.clock, lambda: self._make_restore_true(entry))
+        return self._copy(entry)
+
+    def _make_restore_true(self, entry: Entry) -> bool:
+        is_true = self._copy(entry)
+        if is_true:
             stop_writers(self.storage, self.config, min(entry.state.restores))
         return is_true
+
+    def _copy(self, entry: Entry) -> bool:
+        return all(copied(self.storage, self.clock, source, target) for source, target in entry.files)
 
     def _stage(self, newest: Entry, txn: str, outcome: Decision, voids: int | None) -> Entry:
         number = newest.number + 1

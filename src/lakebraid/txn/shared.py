@@ -5,7 +5,8 @@ Hudi's lock, holds the ledger's state against the timeline: what Hudi took back,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -191,6 +192,15 @@ def stop_writers(storage: Storage, config: TableConfig, restore: str) -> None:
     for state in (State.REQUESTED, State.INFLIGHT):  # of what is no longer requested no inflight file is made
         doomed = [n.format() for n in ours if n.state is state and n.request_time not in completed]
         storage.delete([f"{config.timeline_folder}/{name}" for name in doomed])
+
+
+def insist(clock: Clock, act: Callable[[], bool]) -> bool:
+    """What must be done before Hudi's lock passes on; a store that says no does not have the last word."""
+    for attempt in range(limits.INSIST_ATTEMPTS_MAX):
+        with contextlib.suppress(StorageError):
+            return act()
+        clock.sleep(0.05 * 2**attempt)
+    return act()
 
 
 def wait_out_skew(clock: Clock, config: TableConfig, time: str) -> None:
