@@ -105,7 +105,7 @@ def replaced(scene: Scene) -> Iterator[None]:
         run = run_merge if run_task is None else run_fold
         is_clustering = run_task is run_clustering_task
         is_removable = run_task is not None and plan.start in scene.removable_plans()
-        scene.tell("executing", plan.start, current.process, is_removable=is_removable)
+        scene.tell("executing", plan.start, current.process, is_removable=is_removable, epoch=plan.epoch)
         made: list[Written] = []
         try:
             for task in tasks:

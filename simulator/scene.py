@@ -60,6 +60,8 @@ class Scene:
         )
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()
+        self.hudi_executors: dict[str, str] = {}
+        """Which job of Hudi was the last to take a plan on itself: it rolled back the attempt of the one before."""
         self.lease_ms = 2 * setting.timeout_ms
         self.held: dict[str, tuple[Process, str]] = {}
         """Leases by their tokens: who holds which moment."""
