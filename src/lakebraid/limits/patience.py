@@ -75,6 +75,9 @@ LOCK_MARGIN_MS: Final = 60_000
 UNLOCK_ATTEMPTS_MAX: Final = 5
 """How often giving a lock back is tried before the user is told that it stays behind."""
 
+FIRST_BEAT_ATTEMPTS_MAX: Final = 3
+"""How often the first heartbeat of an executor is tried before it leaves the plan to others."""
+
 INSIST_ATTEMPTS_MAX: Final = 6
 """How often more than once something is tried that must be done while Hudi's lock is held: three seconds in all."""
 
