@@ -46,7 +46,7 @@ class Scene:
         self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms, steps_max=steps_max)
         self.world.timeout_ms = setting.timeout_ms
         self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
-        self.oracle.is_serial = setting.cow
+        self.oracle.is_serial, self.oracle.retained = setting.cow, setting.retained
         self.oracle.partition_of = lambda key: group_of(key, setting.partitions, setting.buckets)[0]
         self.checkers = [kind(self.oracle) for kind in ALL if only is None or kind.__name__ == only]
         self.table: Plain = plain_table(

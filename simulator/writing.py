@@ -13,7 +13,7 @@ from lakebraid.format.commit import CommitMetadata, WriteStat
 from lakebraid.storage.protocol import Storage
 from lakebraid.txn.batches import BatchRepeated
 from lakebraid.txn.file_lock import FileLock
-from lakebraid.txn.heartbeat import beat
+from lakebraid.txn.heartbeat import beat, beat_first
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget
 from lakebraid.txn.operations import begin, publish, status
@@ -184,7 +184,7 @@ class Writer:
 
 
 def _beat_once(storage: Storage, start: str) -> None:
-    beat(storage, start)
+    beat_first(storage, start)
 
 
 def drawn_changes(scene: Scene, rng: Random, txn: str) -> tuple[Change, ...]:

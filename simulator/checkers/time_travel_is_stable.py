@@ -14,11 +14,6 @@ class TimeTravelIsStable:
     def __init__(self, oracle: Oracle) -> None:
         self._oracle = oracle
         self.scene: Any = None
-        self._let_go = ""
-        """Cleans were free to take what is older. A restore that makes fewer versions count brings none of it back."""
-
-    def cleaning(self, _clean: str, _names: dict[str, str]) -> None:
-        self._let_go = max(self._let_go, self._retained_since())
 
     def expired(self, reader: str, kind: str, time: str, _began: int, why: str) -> None:
         """A reader was told that a version is gone. While it read without a lease, others may have written and cleaned."""
@@ -27,13 +22,8 @@ class TimeTravelIsStable:
             return
         if kind == "held":
             raise Violation("14 time travel is stable", f"{reader} held {describe(time)}, and was told: {why}")
-        if time >= max(self._retained_since(), self._let_go):
+        if time >= min(oracle.retained_moments(), default="9"):
             raise Violation("14 time travel is stable", f"{describe(time)} is retained, but {reader} was told: {why}")
-
-    def _retained_since(self) -> str:
-        oracle = self._oracle
-        done = [n.completion for n in oracle.writes() if n.start not in oracle.undone]
-        return done[-self.scene.setting.retained :][0] if done else "9"
 
     def answered(self, answer: Answer) -> None:
         if answer.kind not in ("as_of", "held"):

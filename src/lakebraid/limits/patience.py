@@ -76,7 +76,7 @@ UNLOCK_ATTEMPTS_MAX: Final = 5
 """How often giving a lock back is tried before the user is told that it stays behind."""
 
 FIRST_BEAT_ATTEMPTS_MAX: Final = 3
-"""How often the first heartbeat of an executor is tried before it leaves the plan to others."""
+"""How often the first heartbeat of a writer or an executor is tried."""
 
 INSIST_ATTEMPTS_MAX: Final = 6
 """How often more than once something is tried that must be done while Hudi's lock is held: three seconds in all."""
