@@ -8,14 +8,15 @@ import multiprocessing
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from simulator.faults import CALM
 from simulator.mutants import MUTANTS
 from simulator.report import story, verdict
 from simulator.scene import Outcome, run_history
-from simulator.search import SweepJob, Tally, enumerate_all, hunt, sweep_whole, walk_every
-from simulator.setting import Setting, drawn
+from simulator.search import SweepJob, Tally, WalkJob, enumerate_all, hunt, sweep_whole, walk_whole
+from simulator.setting import Setting, drawn, plain
 from simulator.shrink import shrink
 from simulator.tape import Tape, load_tape, save_tape
 
@@ -30,14 +31,19 @@ def main() -> int:
         return _sweep(options)
     if options.exhaustive:
         return _exhaustive()
-    if options.seconds:
-        return _seconds(options)
-    return _show(run_history(drawn(options.seed)), options)
+    if options.seconds or options.histories:
+        return _many(options)
+    return _show(run_history((plain if options.plain else drawn)(options.seed)), options)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m simulator", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="play this history (with --seconds: begin here)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="play this history (with --histories or --seconds: begin here)"
+    )
+    parser.add_argument(
+        "--histories", type=int, help="play so many seeds; with --mutants: of each at most (otherwise 20,000)"
+    )
     parser.add_argument("--seconds", type=float, help="play one seed after the other for so long")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument(
@@ -80,14 +86,17 @@ def _shrunk(outcome: Outcome, path: Path) -> Outcome:
     return small.play()
 
 
-def _seconds(options: argparse.Namespace) -> int:
-    jobs = [(options.seed + at, options.processes, options.seconds, options.plain) for at in range(options.processes)]
+def _many(options: argparse.Namespace) -> int:
+    seeds = range(options.seed, options.seed + (options.histories or 10**9))
+    jobs: list[WalkJob] = [
+        (seeds[at :: options.processes], options.seconds or inf, options.plain) for at in range(options.processes)
+    ]
     total = Tally()
     if options.processes == 1:
-        total.merge(walk_every(jobs[0]))
+        total.merge(walk_whole(jobs[0]))
     else:
         with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-            for tally in pool.imap_unordered(walk_every, jobs):
+            for tally in pool.imap_unordered(walk_whole, jobs):
                 total.merge(tally)
     rate = total.histories / max(total.seconds, 0.001)
     print(
@@ -151,7 +160,7 @@ def _mutants(options: argparse.Namespace) -> int:
     missed = 0
     for mutant in MUTANTS:
         try:
-            found, histories, seconds = hunt(mutant, options.seconds or 60, options.seed or mutant.first_seed)
+            found, histories, seconds = hunt(mutant, options.histories or 20_000, options.seed or mutant.first_seed)
         except LookupError as error:
             print(f"cannot be planted any more: {error}")
             missed += 1

@@ -198,6 +198,7 @@ class Job(Rescuing):
             if start is None:
                 return
             self.beat(start)
+            self.scene.hudi_executors[start] = self.process.name
             plan = self._compaction_plan(start)
             if "inflight" in pending[start]:
                 rollback = self.sentence(start, "compaction")

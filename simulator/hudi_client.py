@@ -196,13 +196,16 @@ class Client:
         with self.locked():
             states = self.load().pending[action].get(start, set())
             # Two Hudi jobs agree on who is dead in ways that are not ours to test; with us they do not.
-            is_condemned = start in self.scene.condemned_by_hudi
+            is_condemned = start in self.scene.condemned_by_hudi or self._is_overtaken(start)
             if is_condemned or not self.is_own_beat_fresh(start) or "inflight" not in states:
                 self.scene.mark("hudi: refused itself")
                 return False
             completion = self.time()
             self.put(f"{start}_{completion}.{_COMPLETED.get(action, action)}", data)
         return True
+
+    def _is_overtaken(self, start: str) -> bool:
+        return self.scene.hudi_executors.get(start, self.process.name) != self.process.name
 
     def tidy(self, start: str) -> None:
         self.storage.delete([i.name for i in self.storage.list(f".hoodie/.temp/{start}")])

@@ -15,7 +15,7 @@ _SHARED = {
 BESIDE_HUDI = (
     Mutant(
         "decisions are made without Hudi's lock", "lock", "lakebraid.txn.ledger", "Ledger.decide",
-        "with self.lock() as hold:", "with contextlib.nullcontext() as hold:",
+        "with self.lock(self._stand_in) as hold:", "with contextlib.nullcontext() as hold:",
         ("6", "1", "2", "9", "3"), _SHARED,
     ),
     Mutant(
@@ -35,9 +35,27 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "the lock of the dead is removed before clocks that go behind have passed the time he gave", "skew of the dead",
-        "lakebraid.txn.file_lock", "FileHold._break", "self._outwait()", "pass",
+        "lakebraid.txn.ledger", "Ledger._stand_in", "wait_out_skew(self.clock, self.config, entry.time)", "pass",
         ("6", "1", "2"), {**_SHARED, "skew_ms": 35, "call_ms": 1, "rates": Rates(kill_after=0.03), "timeout_ms": 500},
         first_seed=1040,
+    ),
+    Mutant(
+        "the lock of the dead is removed before what he decided is true", "restore of the dead",
+        "lakebraid.txn.ledger", "Ledger._stand_in", "entry = self.settled()", "entry = self.newest()",
+        ("9",),
+        {
+            **_SHARED, "rates": Rates(kill_after=0.02), "timeout_ms": 4000,
+            "actors": (("writer", 3), ("job", 6), ("job", 6), ("job", 6), ("restorer", 6), ("restorer", 6), ("operator", 12)),
+        },
+    ),
+    Mutant(
+        "a store that says no once lets the lock of a restorer pass on", "restore refused",
+        "lakebraid.txn.shared", "insist", "limits.INSIST_ATTEMPTS_MAX", "0",
+        ("9",),
+        {
+            **_SHARED, "rates": Rates(refused=0.05), "timeout_ms": 4000,
+            "actors": (("writer", 3), ("job", 6), ("job", 6), ("job", 6), ("restorer", 6), ("restorer", 6), ("operator", 12)),
+        },
     ),
     Mutant(
         "an executor that Hudi rolled back publishes", "claim", "lakebraid.txn.shared", "mind_others",
@@ -69,7 +87,7 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "a job of Hudi may complete after a restore was decided that takes it back", "restore", "lakebraid.txn.ledger",
-        "Ledger._make_true", 'if is_true and self.is_shared and entry.kind == "restore":', "if False:",
+        "Ledger._make_restore_true", "if is_true:", "if False:",
         ("9",),
         {
             **_SHARED, "rates": Rates(pause=0.03), "timeout_ms": 4000,

@@ -95,6 +95,10 @@ class Oracle:
         """Starts of writes that left the timeline for the history."""
         self.doomed: dict[str, str] = {}
         """Data files that a clean was decided to remove, and its start."""
+        self.retained = 1
+        """Versions that a clean leaves readable."""
+        self.let_go = ""
+        """Cleans were free to take what is older. A restore that makes fewer versions count brings none of it back."""
         self.beats_ms: dict[str, list[float]] = {}
         self.own_beats_ms: dict[tuple[str, str], list[float]] = {}
         """The same by process, of those that reached the store while their process waited for it."""
@@ -164,6 +168,7 @@ class Oracle:
         names = {f"{partition}/{name}": start for partition, files in plan.files.items() for name in files}
         self._tell("cleaning", start, names)
         self.doomed |= names
+        self.let_go = max(self.let_go, *self.retained_moments()[:1])
 
     def _restore(self, start: str, data: bytes) -> None:
         plan = parse_restore_plan(data, "the restore plan")
@@ -228,6 +233,11 @@ class Oracle:
         """Publications of rows with completion times in (after, until], by completion."""
         found = [n for n in self.notes if n.action in WRITES and after < n.completion <= until]
         return sorted(found, key=lambda n: n.completion)
+
+    def retained_moments(self) -> list[str]:
+        """Completions that no clean has been free to take, in turn."""
+        lasting = [n.completion for n in self.writes() if n.start not in self.undone]
+        return [time for time in lasting[-self.retained :] if time >= self.let_go]
 
     def table(self, completion: str, undone: frozenset[str] | None = None) -> Rows:
         """The rows of the table as of a completion time, without what was undone by now, or by whenever."""

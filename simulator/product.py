@@ -28,7 +28,6 @@ from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn import file_lock, session
 from lakebraid.txn.file_lock import FileLock
 from lakebraid.txn.heartbeat import Heartbeat, beat
-from lakebraid.txn.hudi_lock import shared_file_lock
 from lakebraid.txn.lock_owner import Owner
 from lakebraid.txn.operations import status
 from lakebraid.txn.replacing import Placement
@@ -106,7 +105,7 @@ def replaced(scene: Scene) -> Iterator[None]:
         run = run_merge if run_task is None else run_fold
         is_clustering = run_task is run_clustering_task
         is_removable = run_task is not None and plan.start in scene.removable_plans()
-        scene.tell("executing", plan.start, current.process, is_removable=is_removable)
+        scene.tell("executing", plan.start, current.process, is_removable=is_removable, epoch=plan.epoch)
         made: list[Written] = []
         try:
             for task in tasks:
@@ -166,7 +165,7 @@ def _lock_changes(scene: Scene) -> tuple[Replacement, ...]:
         return scene.world.processes[owner.pid].is_dead
 
     def hudi_lock(storage: Any, clock: Any, config: Any) -> FileLock | None:
-        return None if config.lock_provider is None else shared_file_lock(storage, clock, config)
+        return None if config.lock_provider is None else FileLock(storage, clock)
 
     return (
         (file_lock, "this_process", this_process),

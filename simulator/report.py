@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from simulator.scene import Outcome
+from simulator.setting import Setting, drawn, plain
 from simulator.world import Line
 
 _WIDTH = 44
@@ -25,8 +26,17 @@ def verdict(outcome: Outcome) -> str:
     return (
         f"seed {outcome.setting.seed} fails: {outcome.failure}\n"
         f"  setting {outcome.setting.to_json()}\n"
-        f"  after {outcome.steps} calls, {outcome.published} publications, {len(outcome.tape)} marks on the tape"
+        f"  after {outcome.steps} calls, {outcome.published} publications, {len(outcome.tape)} marks on the tape\n"
+        f"  play it again: {_command(outcome.setting)}"
     )
+
+
+def _command(setting: Setting) -> str:
+    if setting == drawn(setting.seed):
+        return f"python -m simulator --seed {setting.seed}"
+    if setting == plain(setting.seed):
+        return f"python -m simulator --plain --seed {setting.seed}"
+    return "the setting was bent after it was drawn: run the test again"
 
 
 def _columns(lines: list[Line]) -> dict[str, int]:

@@ -46,7 +46,7 @@ class Scene:
         self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms, steps_max=steps_max)
         self.world.timeout_ms = setting.timeout_ms
         self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
-        self.oracle.is_serial = setting.cow
+        self.oracle.is_serial, self.oracle.retained = setting.cow, setting.retained
         self.oracle.partition_of = lambda key: group_of(key, setting.partitions, setting.buckets)[0]
         self.checkers = [kind(self.oracle) for kind in ALL if only is None or kind.__name__ == only]
         self.table: Plain = plain_table(
@@ -60,6 +60,8 @@ class Scene:
         )
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()
+        self.hudi_executors: dict[str, str] = {}
+        """Which job of Hudi was the last to take a plan on itself: it rolled back the attempt of the one before."""
         self.lease_ms = 2 * setting.timeout_ms
         self.held: dict[str, tuple[Process, str]] = {}
         """Leases by their tokens: who holds which moment."""

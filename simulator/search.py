@@ -8,8 +8,9 @@ import gc
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from simulator.faults import CALM
 from simulator.planting import Mutant, planted
@@ -47,13 +48,13 @@ class Tally:
 
 
 def walk(
-    seeds: Iterator[int],
-    seconds: float,
+    seeds: Iterable[int],
     failures_max: int = 1,
     bend: Callable[[Setting], Setting] | None = None,
     counts: Callable[[str], bool] | None = None,
+    seconds: float = inf,
 ) -> Tally:
-    """Histories of these seeds until the time is over or so many have failed; `counts` says by which invariants."""
+    """Histories of these seeds, unless so many have failed or the time is over; `counts` says by which invariants."""
     tally, began = Tally(), time.process_time()
     deadline = time.monotonic() + seconds
     with _few_collections() as played:
@@ -87,10 +88,14 @@ def _few_collections(histories: int = 100) -> Iterator[Callable[[], None]]:
             gc.enable()
 
 
-def walk_every(job: tuple[int, int, float, bool]) -> Tally:
-    """What one of several processes does: every so many-th seed from the first on, for some seconds."""
-    first, step, seconds, is_plain = job
-    return walk(itertools.count(first, step), seconds, failures_max=3, bend=_plain if is_plain else None)
+WalkJob = tuple[range, float, bool]
+"""Seeds, for how many seconds at most, and whether the worlds are to be plain."""
+
+
+def walk_whole(job: WalkJob) -> Tally:
+    """What one of several processes does."""
+    seeds, seconds, is_plain = job
+    return walk(seeds, failures_max=3, bend=_plain if is_plain else None, seconds=seconds)
 
 
 def _plain(setting: Setting) -> Setting:
@@ -136,7 +141,7 @@ def enumerate_all(setting: Setting, switches_max: int, kills_max: int, runs_max:
             return
 
 
-def hunt(mutant: Mutant, seconds: float, first_seed: int = 0) -> tuple[Outcome | None, int, float]:
+def hunt(mutant: Mutant, histories_max: int, first_seed: int) -> tuple[Outcome | None, int, float]:
     """The first history in which an invariant that speaks of the planted bug fails, how many were played, CPU seconds."""
     began = time.process_time()
     with planted(mutant):
@@ -144,6 +149,7 @@ def hunt(mutant: Mutant, seconds: float, first_seed: int = 0) -> tuple[Outcome |
             outcome = run_history(mutant.setting(drawn(first_seed)), Script(mutant.script))
             is_found = outcome.failure is not None and mutant.is_caught_by(outcome.failure.invariant)
             return (outcome if is_found else None), 1, time.process_time() - began
-        tally = walk(iter(range(first_seed, 10**9)), seconds, 1, mutant.setting, mutant.is_caught_by)
+        seeds = range(first_seed, first_seed + histories_max)
+        tally = walk(seeds, bend=mutant.setting, counts=mutant.is_caught_by)
     found = tally.failures[0] if tally.failures else None
     return found, tally.histories, time.process_time() - began

@@ -12,8 +12,8 @@ from lakebraid.errors import CommitRefused, CommitUnknown, SchemaConflict, Stora
 from lakebraid.format.commit import CommitMetadata, WriteStat
 from lakebraid.storage.protocol import Storage
 from lakebraid.txn.batches import BatchRepeated
-from lakebraid.txn.heartbeat import beat
-from lakebraid.txn.hudi_lock import shared_file_lock
+from lakebraid.txn.file_lock import FileLock
+from lakebraid.txn.heartbeat import beat, beat_first
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget
 from lakebraid.txn.operations import begin, publish, status
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def new_ledger(scene: Scene, process: Process) -> Ledger:
     storage, clock, config = process.storage, process.clock, scene.table.config
     if scene.setting.shared:
-        return Ledger(storage, clock, config, lock=shared_file_lock(storage, clock, config), is_shared=True)
+        return Ledger(storage, clock, config, lock=FileLock(storage, clock), is_shared=True)
     return Ledger(storage, clock, config)
 
 
@@ -184,7 +184,7 @@ class Writer:
 
 
 def _beat_once(storage: Storage, start: str) -> None:
-    beat(storage, start)
+    beat_first(storage, start)
 
 
 def drawn_changes(scene: Scene, rng: Random, txn: str) -> tuple[Change, ...]:

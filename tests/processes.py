@@ -23,8 +23,8 @@ from lakebraid.errors import LakebraidError
 from lakebraid.storage.local import LocalStorage
 from lakebraid.txn.heartbeat import HEARTBEATS
 from tests.scene import Call, WatchedStorage, table_on
+from tests.waiting import PATIENCE_SECONDS
 
-SECONDS_MAX = 60
 Body = Callable[[Table], Any]
 Moment = tuple[str, Callable[[Call], object]]
 """Before or after the first call that is meant."""
@@ -105,7 +105,7 @@ def started(path: Path, body: Body, moment: Moment | None = None, how: signal.Si
         os.close(tell)
         _running.add(pid)
         return Child(pid, said)
-    signal.alarm(SECONDS_MAX)  # it comes to its end, whatever it meets
+    signal.alarm(PATIENCE_SECONDS)  # it comes to its end, whatever it meets
     with os.fdopen(tell, "wb") as pipe:
         pipe.write(pickle.dumps(_outcome(path, body, moment, how)))
     os._exit(0)

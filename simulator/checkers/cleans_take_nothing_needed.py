@@ -44,8 +44,7 @@ class CleansTakeNothingNeeded:
 
     def _moments(self) -> list[tuple[str, str]]:
         oracle = self._oracle
-        done = [n.completion for n in oracle.writes() if n.start not in oracle.undone]
-        found = [(time, "retained") for time in done[-self.scene.setting.retained :]]
+        found = [(time, "retained") for time in oracle.retained_moments()]
         found += [(time, f"held by {who}") for who, time in self.scene.held_moments()]
         found += [(time, f"the savepoint {describe(start)}") for start, time in self.scene.savepoints.items()]
         return [(time, why) for time, why in found if not oracle.is_lost(time, self.scene.world.step)]

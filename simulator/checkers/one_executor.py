@@ -5,38 +5,48 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulator.oracle import Oracle, describe
 from simulator.violation import Violation
+
+
+class _Executor(NamedTuple):
+    process: Any
+    since: float
+    epoch: int | None
+    """Of its claim; an executor of Apache Hudi has none."""
 
 
 class OneExecutor:
     def __init__(self, oracle: Oracle) -> None:
         self._oracle = oracle
         self.scene: Any = None
-        self._at_work: dict[str, list[tuple[Any, float]]] = {}
+        self._at_work: dict[str, list[_Executor]] = {}
         self._begun: dict[str, int] = {}
 
-    def executing(self, start: str, process: Any, *, is_removable: bool) -> None:
+    def executing(self, start: str, process: Any, *, is_removable: bool, epoch: int | None = None) -> None:
         now, timeout_ms = self.scene.world.now, self.scene.setting.timeout_ms
-        # A sleeper that begins after it was overtaken missed beats itself: it can publish nothing any more.
-        is_awake = self._silence_ms(start, process, now) < timeout_ms
-        for other, since in self._at_work.get(start, ()):
-            gap = self._silence_ms(start, other, since)
-            if not other.is_dead and is_awake and gap < timeout_ms and other is not process:
+        for other in self._at_work.get(start, ()):
+            gap = self._silence_ms(start, other.process, other.since)
+            # A sleeper that begins after it was overtaken missed beats itself: it can publish nothing any more. When it
+            # wakes up it may beat before it looks, so its silence is counted from before the other one began.
+            is_overtaken = epoch is not None and other.epoch is not None and epoch < other.epoch
+            is_awake = self._silence_ms(start, process, other.since if is_overtaken else now) < timeout_ms
+            if not other.process.is_dead and is_awake and gap < timeout_ms and other.process is not process:
                 raise Violation(
                     "7 one executor",
-                    f"{process.name} executes {describe(start)}, as {other.name} does, whose longest silence was {gap:.0f} ms",
+                    f"{process.name} executes {describe(start)}, as {other.process.name} does, whose longest silence was "
+                    f"{gap:.0f} ms",
                 )
         self._begun[start] = self._begun.get(start, 0) + 1
         if is_removable and self._begun[start] > 1:
             raise Violation("7 one executor", f"the removable plan {describe(start)} is executed for the second time")
-        self._at_work.setdefault(start, []).append((process, now))
+        self._at_work.setdefault(start, []).append(_Executor(process, now, epoch))
 
     def sentenced(self, _rollback: str, victim: str) -> None:
         """A plan is taken back: nobody may be at work on it."""
-        for process, since in self._at_work.get(victim, ()):
+        for process, since, _ in self._at_work.get(victim, ()):
             gap = self._silence_ms(victim, process, since)
             if not process.is_dead and gap < self.scene.setting.timeout_ms:
                 raise Violation(
@@ -55,4 +65,4 @@ class OneExecutor:
         return max(b - a for a, b in pairwise([before[-1], *(b for b in beats if b > since), self.scene.world.now]))
 
     def executed(self, start: str, process: Any) -> None:
-        self._at_work[start] = [(p, since) for p, since in self._at_work.get(start, ()) if p is not process]
+        self._at_work[start] = [e for e in self._at_work.get(start, ()) if e.process is not process]

@@ -21,6 +21,8 @@ class TheLivingAreSpared:
         intent = self._oracle.intents.get(victim)
         if intent is None or intent.outcome == "aborting" or victim in self._oracle.sentenced:
             return
+        if victim in self._oracle.undone:
+            return  # a restore is taking it off the timeline, and Hudi saw what was left of it
         # Without any beat a write counts as alive from its start; the start is a time of its own clock.
         # It may run ahead of the storage's, by which beats are dated: after the first beat it says nothing.
         beats = self._oracle.beats_ms.get(victim, [])

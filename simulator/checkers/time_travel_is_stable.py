@@ -22,9 +22,7 @@ class TimeTravelIsStable:
             return
         if kind == "held":
             raise Violation("14 time travel is stable", f"{reader} held {describe(time)}, and was told: {why}")
-        newest = [n.completion for n in oracle.writes() if n.start not in oracle.undone]
-        retained = newest[-self.scene.setting.retained :]
-        if retained and time >= retained[0]:
+        if time >= min(oracle.retained_moments(), default="9"):
             raise Violation("14 time travel is stable", f"{describe(time)} is retained, but {reader} was told: {why}")
 
     def answered(self, answer: Answer) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from lakebraid.web.page import render_page
+from tests.waiting import PATIENCE_SECONDS
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -34,6 +36,7 @@ class Screen:
 
     def __init__(self, page: Page) -> None:
         self.page = page
+        page.set_default_timeout(1000 * PATIENCE_SECONDS)
         self.complaints: list[str] = []
         self.requests: list[str] = []
         page.on("console", lambda message: self.complaints.append(message.text))
@@ -47,11 +50,24 @@ class Screen:
 
     def until(self, expression: str) -> Screen:
         """Waits for it; by looking from outside, since the page lets nobody evaluate text inside."""
-        for _ in range(200):
-            if self.page.evaluate(expression):
-                return self
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < end, f"{PATIENCE_SECONDS} seconds, and still not {expression}"
             self.page.wait_for_timeout(50)
-        raise AssertionError(f"ten seconds, and still not {expression}")
+        return self
+
+    def drawn(self) -> Screen:
+        """After the frame in which the last change is drawn."""
+        self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return self
+
+    def complain(self, text: str, times: int) -> Screen:
+        """Waits until the page has complained of that so often."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while sum(text in complaint for complaint in self.complaints) < times:
+            assert time.monotonic() < end, self.complaints
+            self.page.wait_for_timeout(20)
+        return self
 
     def press(self, *keys: str) -> Screen:
         for key in keys:
@@ -63,7 +79,7 @@ class Screen:
 
     def place(self, start: str) -> tuple[float, float]:
         """Where on the page the bar of that instant is."""
-        self.page.wait_for_timeout(60)  # one frame, so that the last change is drawn
+        self.drawn()
         box = self.page.locator("#canvas").bounding_box()
         assert box is not None
         x, end, y = next(place[1:] for place in self.page.evaluate("window.lakebraidDrawn.places") if place[0] == start)

@@ -139,7 +139,7 @@ def test_the_theme_follows_the_system_and_can_be_switched(model, screen, scheme)
     pixel = "(() => { const c = document.getElementById('canvas'); return Array.from(c.getContext('2d').getImageData(c.width - 4, c.height - 4, 1, 1).data).slice(0, 3).reduce((a, b) => a + b) })()"
     assert (shown.page.evaluate(pixel) < 150) == (scheme == "dark")
     shown.page.click("#theme")
-    shown.page.wait_for_timeout(60)
+    shown.drawn()
     assert (ground() < 150) == (scheme == "light")
     assert (shown.page.evaluate(pixel) < 150) == (scheme == "light")
 
@@ -152,17 +152,28 @@ def test_a_narrow_window_keeps_everything_on_the_screen(model, screen) -> None:
     assert "Finished late" in shown.side()
 
 
+YARDSTICK = """(() => {
+  const started = performance.now();
+  let text = "";
+  for (let n = 0; n < 3e5; n++) text = JSON.stringify({ n, before: text.length });
+  return performance.now() - started;
+})()"""
+YARDSTICK_MS = 50
+"""What that takes on the machine on which the bounds below were chosen."""
+
+
 def test_five_thousand_instants_are_drawn_within_two_seconds(screen) -> None:
+    """Seconds of a machine that has nothing else to do: on another one, or a busy one, a yardstick takes longer, too."""
     model = build_model(long_facts(5000))
     assert len(render_page(model).encode()) < 3_000_000
     shown = screen(model)
     # The best of some tries: what is measured is the page, not what else this machine does.
     firsts, frames = [], []
     for _ in range(5):
-        firsts.append(shown.page.evaluate("window.lakebraidDrawn.at"))
-        shown.press("0")
-        shown.page.wait_for_timeout(200)
-        frames.append(shown.page.evaluate("window.lakebraidDrawn.ms"))
+        slowness = max(1, shown.page.evaluate(YARDSTICK) / YARDSTICK_MS)
+        firsts.append(shown.page.evaluate("window.lakebraidDrawn.at") / slowness)
+        shown.press("0").drawn()
+        frames.append(shown.page.evaluate("window.lakebraidDrawn.ms") / slowness)
         if firsts[-1] < 2000 and frames[-1] < 200:
             break
         shown.open(shown.page.url)
@@ -180,7 +191,7 @@ def test_names_that_are_script_stay_text(screen) -> None:
     shown = screen(model)
     for key in ("ArrowRight", "ArrowRight", "2", "3", "1", "Escape"):
         shown.press(key)
-        shown.page.wait_for_timeout(30)
+        shown.drawn()
     shown.page.mouse.move(*shown.place(model["instants"][1]["start"]))
     assert shown.page.evaluate("window.ran") is None
     assert shown.page.locator("img").count() == 0
@@ -216,9 +227,9 @@ def test_a_script_that_got_into_the_page_would_still_not_run(model, screen) -> N
     shown.page.evaluate(
         "(() => { const s = document.createElement('script'); s.textContent = 'window.ran=1'; document.body.append(s) })()"
     )
-    shown.page.wait_for_timeout(100)
+    # Both are refused, and said so, before anything of theirs could have run.
+    shown.complain("Content Security Policy", times=2)
     assert shown.page.evaluate("window.ran") is None
-    assert any("Content Security Policy" in complaint for complaint in shown.complaints)
 
 
 def test_the_file_fetches_nothing(model, screen) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads tables in a process of its own that may take only so much memory: ``python -m tests.hostile.confined paths``.
 
-It prints one line of JSON for each table: what came of it, how long it took, how much memory it added. A process that
-dies, or hangs, took its reader with it, and fails the test.
+It prints one line of JSON for each table: what came of it, how much processor time it took, how much memory it added. A
+process that dies, or hangs, took its reader with it, and fails the test.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[2]
 MEMORY_MAX = 2 << 30
 
 
-def read_confined(
-    paths: Sequence[Path | str], *, warm_up: Path | str, seconds_max: float = 120
-) -> list[dict[str, Any]]:
+def read_confined(paths: Sequence[Path | str], *, warm_up: Path | str) -> list[dict[str, Any]]:
     """The outcomes of reading these tables one after the other in one confined process."""
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.hostile.confined", str(warm_up), *map(str, paths)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds_max, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, f"died after {len(lines)} tables with {done.returncode}: {done.stderr[-3000:]}"
     assert len(lines) == len(paths)
@@ -43,7 +43,7 @@ def _main(warm_up: str, paths: list[str]) -> None:
     used = _status("VmSize")
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_MAX, resource.RLIM_INFINITY))
     for path in paths:
-        before, started = _status("VmRSS"), time.perf_counter()
+        before, started = _status("VmRSS"), time.process_time()
         _reset_peak()
         outcome: dict[str, Any] = {"error": None, "message": ""}
         try:
@@ -52,7 +52,7 @@ def _main(warm_up: str, paths: list[str]) -> None:
             outcome |= {"error": type(error).__name__, "message": str(error)}
         except BaseException as error:  # noqa: BLE001 - whatever else it is, the test is told
             outcome |= {"error": f"raw {type(error).__name__}", "message": str(error)[:1000]}
-        outcome |= {"seconds": time.perf_counter() - started, "grew": _status("VmHWM") - before}
+        outcome |= {"seconds": time.process_time() - started, "grew": _status("VmHWM") - before}
         print(json.dumps(outcome), flush=True)
         gc.collect()
 

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 
+from tests.waiting import PATIENCE_SECONDS
+
 VERSION = "3.37.0"
 ACCOUNT = "devstoreaccount1"
 # The account that every Azurite has; its key is printed in its documentation and opens nothing else.
@@ -87,10 +89,10 @@ def _make_container(url: str, process: subprocess.Popen[bytes]) -> None:
     digest = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
     headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
     request = urllib.request.Request(f"{url}/{CONTAINER}?restype=container", method="PUT", headers=headers)
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            urllib.request.urlopen(request, timeout=10).close()
+            urllib.request.urlopen(request, timeout=PATIENCE_SECONDS).close()
         except urllib.error.HTTPError:
             raise
         except OSError:

@@ -14,9 +14,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.waiting import PATIENCE_SECONDS
+
 VERSION = "v1.8.0"
 MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
-BUILD_SECONDS_MAX = 500
+BUILD_SECONDS_MAX = 1800
 """Less than a test may take, so that there is time to go on without it."""
 
 
@@ -91,7 +93,7 @@ def _free_port() -> int:
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 10).close()

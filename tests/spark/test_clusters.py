@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 
 from lakebraid.spark.java import find_java
 from tests.spark import cluster_driver
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -56,7 +56,6 @@ def run_driver(folder: Path, environ: dict[str, str], master: str, *steps: str) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
     )
     assert done.returncode == 0, done.stderr[-5000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -97,11 +96,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_for(port: int) -> None:
-    for _ in range(600):
+    def listens() -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.1)
-    raise AssertionError("The master does not listen.")
+            return True
+        return False
+
+    until(listens, "a master that listens")
 
 
 def test_a_standalone_master_with_two_workers_writes_reads_and_streams(tmp_path: Path) -> None:

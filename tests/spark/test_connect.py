@@ -36,7 +36,6 @@ def test_all_ways_of_reading_and_writing_work_over_spark_connect(tmp_path: Path)
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
     )
     assert done.returncode == 0, done.stderr[-5000:]
     assert json.loads(done.stdout.splitlines()[-1]) == {

@@ -229,7 +229,6 @@ def run_job(code: str, environ: Mapping[str, str]) -> tuple[dict[str, object], s
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr

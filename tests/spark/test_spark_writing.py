@@ -23,6 +23,7 @@ from lakebraid.spark.writing import cancel_spark, write_spark
 from lakebraid.storage import open_storage
 from lakebraid.table.loading import load_config
 from lakebraid.tasks.write_task import WritePlan
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -358,7 +359,7 @@ def test_a_cancelled_write_ends_at_once_and_others_go_on(tmp_path: Path, spark: 
         import time
 
         (tmp_path / "begun").touch()
-        time.sleep(120)
+        time.sleep(2 * PATIENCE_SECONDS)
         yield from batches
 
     frame = frame_of(spark, [("a", "p", 1, "v")], 1)
@@ -377,7 +378,7 @@ def test_a_cancelled_write_ends_at_once_and_others_go_on(tmp_path: Path, spark: 
     while not (tmp_path / "begun").exists():
         begun.wait(0.1)
     cancel_spark(spark, "doomed")
-    thread.join(60)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive() and "cancel" in str(failures[0]).lower()
     assert len(write(plan, frame)[0]) == 1
     assert not spark.sparkContext.getJobTags()

@@ -114,7 +114,7 @@ def test_a_driver_that_is_killed_between_commit_and_checkpoint_leaves_its_batch_
     for batch in range(3):
         inbox.put(row("a", batch, f"batch {batch}"))
     driver = [sys.executable, "-m", "tests.spark.stream_driver", table.path, str(inbox.path), "1"]
-    ended = subprocess.run(driver, cwd=Path(__file__).parents[2], capture_output=True, check=False, timeout=500)
+    ended = subprocess.run(driver, cwd=Path(__file__).parents[2], capture_output=True, check=False)
     assert ended.returncode == -9, ended.stderr.decode()[-2000:]
     assert table.writers() == {"orders": 1}
     table.upsert([row("a", 0, "another writer's")])

@@ -7,8 +7,14 @@ new ones, as many. How long one takes is not judged: that is a matter of what el
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 _WANTED = os.environ.get("LAKEBRAID_EXAMPLES")
-settings.register_profile("unit", max_examples=int(_WANTED or "30"), derandomize=_WANTED is None, deadline=None)
+settings.register_profile(
+    "unit",
+    max_examples=int(_WANTED or "30"),
+    derandomize=_WANTED is None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("unit")

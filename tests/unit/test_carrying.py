@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from lakebraid.storage import open_storage
 from lakebraid.tasks.write_task import write_rows
 from lakebraid.txn.beating import keep_beating, start_beating, stop_beating
 from lakebraid.txn.heartbeat import heartbeat_name
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 ROWS = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
@@ -137,20 +137,13 @@ def beats(t: lb.Table, start: str) -> int:
     return (Path(t.path) / heartbeat_name(start)).stat().st_mtime_ns
 
 
-def until(holds: Any, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 @pytest.mark.slow  # a process is started
 def test_somebody_beats_for_an_open_write_until_it_is_told_to_stop(tmp_path: Path) -> None:
     t = table(tmp_path / "t")
     carried = begin(t)
     before = beats(t, carried.plan.start)
     note = start_beating(t.path, {}, carried.plan.start, 0.1)
-    until(lambda: beats(t, carried.plan.start) > before)
+    until(lambda: beats(t, carried.plan.start) > before, "a beat")
     stop_beating(note)
     resumed(carried).abort()
 

@@ -23,6 +23,7 @@ from lakebraid.format.avro_rows import format_avro_block, parse_avro_block, pars
 from lakebraid.format.avro_scan import ScanRefused, scan_records
 from lakebraid.format.avro_types import format_avro_schema, parse_avro_schema, read_avro_schema
 from lakebraid.format.varint import format_long
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.unit
 
@@ -322,7 +323,7 @@ def test_a_forked_process_reads_rows_though_the_threads_of_its_parent_are_gone()
     child = fork.Process(target=_read_in_child, args=(queue,))
     child.start()
     try:
-        assert queue.get(timeout=60) == 5
+        assert queue.get(timeout=PATIENCE_SECONDS) == 5
     finally:
         child.kill()
         child.join()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import lakebraid as lb
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -21,7 +22,8 @@ BUCKETS = 8
 VISITS = 400
 """Of each person; enough for all buckets."""
 REQUESTS = 4
-PEOPLE = [f"p{n}" for n in range(3 * REQUESTS + 1)]
+PEOPLE = [f"p{n}" for n in range(10 * REQUESTS + 1)]
+"""More than asked for: where two must meet, requests go on until they have."""
 NEWER = 1_000_000
 """The ordering value of a request: above all that the stream has."""
 
@@ -49,7 +51,7 @@ class Ingestion:
             yield
         finally:
             self.stop.set()
-            thread.join(60)
+            thread.join(PATIENCE_SECONDS)
 
     def _run(self) -> None:
         try:
@@ -93,7 +95,7 @@ def test_deletes_over_all_buckets_finish_beside_a_stream_that_commits_every_seco
             if number >= REQUESTS and (have_met() or not may_meet):
                 break
             stream.begins.clear()
-            assert stream.begins.wait(30), stream.errors
+            assert stream.begins.wait(PATIENCE_SECONDS), stream.errors
             keys = [{"id": row["id"], "ts": NEWER} for row in visits(person, VISITS, 0)]
             done = table.delete(keys, writer="gdpr", batch=number)
             deletes.append(done.attempts)

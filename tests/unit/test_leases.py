@@ -19,6 +19,7 @@ from lakebraid.txn.leases import LEASES, drop_lease, take_lease
 from lakebraid.txn.ledger import Ledger
 from tests.faults import Killed, killing, losing
 from tests.scene import Call, Scene, WatchedStorage, answer, files, once, row, table_on
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.unit
 
@@ -155,7 +156,7 @@ def test_a_reader_beats_while_it_holds_its_lease(monkeypatch: pytest.MonkeyPatch
                 beaten.set()
 
     with scene.other(before=watch).snapshot():
-        assert beaten.wait(10), "no beat came"
+        assert beaten.wait(PATIENCE_SECONDS), "no beat came"
 
 
 def test_more_leases_than_the_ledger_should_carry_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,27 @@ def test_whoever_tries_a_failed_removable_plan_in_vain_does_not_make_it_look_ali
     assert world.rescue().plans == (start,)
 
 
+@pytest.mark.parametrize("refusals", [1, 1000])
+def test_nobody_executes_a_plan_without_having_shown_that_he_lives(world, refusals):
+    """An old plan looks dead without a beat of its new executor: the next one, ours or Hudi's, would take it from him."""
+    start = world.plan(is_removable=False)
+    refused: list[Call] = []
+
+    def refuse(call: Call) -> None:
+        if call.target == heartbeat_name(start) and call.name == "replace" and len(refused) < refusals:
+            refused.append(call)
+            raise StorageError("429")
+
+    ledger = table_on(WatchedStorage(world.storage, before=refuse), world.clock)._writing.ledger(world.table._config)
+    if refusals == 1:
+        with claimed(ledger, start):
+            assert world.storage.info(heartbeat_name(start))
+    else:
+        with pytest.raises(StorageError, match=r"Nothing was changed\. Try again"), claimed(ledger, start):
+            pass
+        assert world.ledger.newest().state.plans[start].epoch == 0
+
+
 def test_a_removable_plan_whose_execution_fails_is_rolled_back_at_once_with_its_files(world):
     start = world.plan()
 

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from lakebraid.errors import StorageError
 from lakebraid.storage import MemoryStorage
-from lakebraid.txn import operations
+from lakebraid.txn import file_lock, operations
+from lakebraid.txn.file_lock import LOCK
 from lakebraid.txn.leases import register_consumer
+from lakebraid.txn.lock_owner import parse_owner
 from lakebraid.txn.restoring import decide_restore
 from lakebraid.txn.rounds import Already
 from lakebraid.txn.unpublishing import finish_restore
 from tests import hudi_model
-from tests.hudi_model import Hudi, killed, names, shared
+from tests.hudi_model import Hudi, Killed, Mortal, killed, names, shared
 from tests.restoring import BEFORE, decided, ledger_of, scene
-from tests.scene import answer
+from tests.scene import Call, WatchedStorage, answer
 from tests.unit.test_txn_ledger import publish
 
 pytestmark = pytest.mark.unit
@@ -54,6 +59,40 @@ def test_whoever_finishes_the_decision_of_a_dead_restorer_stops_the_job_as_well(
     assert len(of(job, storage)) == 2
     shared(storage).decide("somebody else", lambda _: Already())
     assert of(job, storage) == []
+
+
+def test_the_lock_of_a_dead_restorer_passes_on_only_after_his_decision_has_come_true(storage, hudi: Hudi, monkeypatch):
+    """Else a job of Hudi, which waits for the lock as well, may be faster than whoever broke it."""
+    first = two_writes(storage)
+    job = hudi.begin()
+    with pytest.raises(Killed):
+        decide_restore(shared(Mortal.on(storage, "copy", r"restore\.inflight")), "r", first)
+    lock = parse_owner(storage.read(LOCK, 1000))
+    monkeypatch.setattr(file_lock, "is_dead", lambda owner: owner == lock)
+    seen: list[list[str]] = []
+
+    def watch(call: Call) -> None:
+        if call.name == "delete" and LOCK in call.args[0]:
+            seen.append(of(job, storage))
+
+    watched = WatchedStorage(storage, before=watch)
+    shared(watched).decide("somebody else", lambda _: Already())
+    assert seen == [[], []], "when the lock of the dead goes, and when our own is given back"
+
+
+@pytest.mark.parametrize("refused", [("copy", r"restore\.inflight"), ("delete", r"requested"), ("delete", r"inflight")])
+def test_a_store_that_says_no_once_does_not_let_a_job_go_on_that_a_restore_takes_back(storage, hudi: Hudi, refused):
+    first = two_writes(storage)
+    job = hudi.begin()
+    said: list[Call] = []
+
+    def refuse(call: Call) -> None:
+        if not said and call.name == refused[0] and re.search(refused[1], str(call.args)):
+            said.append(call)
+            raise StorageError("429")
+
+    decide_restore(shared(WatchedStorage(storage, before=refuse)), "r", first)
+    assert said and of(job, storage) == []
 
 
 def test_a_new_consumer_begins_at_a_restore_that_is_under_way():

@@ -18,6 +18,7 @@ import pytest
 from lakebraid.errors import ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage import LocalStorage, ObjectInfo
 from lakebraid.storage.addressing import spark_address
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.unit
 
@@ -134,9 +135,9 @@ def test_of_sixteen_processes_exactly_one_creates(storage: LocalStorage) -> None
     processes = [context.Process(target=create, args=(writer,)) for writer in range(16)]
     for process in processes:
         process.start()
-    answers = [won.get(timeout=60) for _ in processes]
+    answers = [won.get(timeout=PATIENCE_SECONDS) for _ in processes]
     for process in processes:
-        process.join(60)
+        process.join(PATIENCE_SECONDS)
     winners = [writer for writer in answers if writer is not None]
     assert len(winners) == 1
     assert storage.read("ledger/1", 10) == b"%02d" % winners[0]

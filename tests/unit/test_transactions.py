@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 import lakebraid as lb
-from lakebraid.errors import InvalidArgument, LakebraidError, SchemaConflict
+from lakebraid.errors import InvalidArgument, LakebraidError, SchemaConflict, StorageError
 from lakebraid.format.times import is_instant_time
-from tests.scene import Scene, answer, files, row
+from lakebraid.txn.heartbeat import HEARTBEATS, heartbeat_name
+from tests.scene import Call, Scene, answer, files, row
 
 pytestmark = pytest.mark.unit
 
@@ -305,3 +306,18 @@ def test_bad_input_leaves_no_trace_on_the_timeline(tmp_path, bad) -> None:
         table.upsert(bad)
     assert len(table.timeline()) == 1
     assert not list((tmp_path / "t" / ".hoodie" / ".temp").rglob("*.marker.*"))
+
+
+def test_a_write_shows_that_it_lives_before_others_see_it_though_the_store_says_no_once() -> None:
+    """Apache Hudi rolls back whoever shows no heartbeat, however young it is."""
+    scene = Scene()
+    refused: list[Call] = []
+
+    def refuse(call: Call) -> None:
+        if call.name == "replace" and call.target.startswith(HEARTBEATS) and not refused:
+            refused.append(call)
+            raise StorageError("429")
+
+    begun = scene.other(before=refuse).begin()
+    assert refused and scene.storage.info(heartbeat_name(begun.instant))
+    begun.abort()

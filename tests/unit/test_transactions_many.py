@@ -14,7 +14,10 @@ import pytest
 import lakebraid as lb
 from lakebraid.errors import InvalidArgument, RolledBack
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.txn.heartbeat import heartbeat_name
+from tests.processes import let_pass
 from tests.scene import CHANGES, READS, Scene, TickingClock, WatchedStorage, answer, make_table, row, table_on
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -70,31 +73,27 @@ def test_a_writer_that_was_rolled_back_stops_early(tmp_path: Path) -> None:
     )
     transaction = table.begin()
     transaction.write([{"id": "a", "ts": 1}])
-    while not table.rollback(timeout_seconds=0).rolled_back:
-        pass  # it was just beating
+    # At times it was just beating.
+    until(lambda: table.rollback(timeout_seconds=0).rolled_back, "a rollback of it")
     assert table.status(transaction.instant) == "refused"
 
-    def work_for(seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            transaction.write([{"id": "b", "ts": 1}])
-            time.sleep(0.02)
-
     with pytest.raises(RolledBack, match=r"rolled back by another process.*Nothing of it is visible.*Write again"):
-        work_for(60)
+        until(lambda: transaction.write([{"id": "b", "ts": 1}]), "a refusal")
     with pytest.raises((RolledBack, InvalidArgument)):
         transaction.commit()
     assert table.count() == 0
 
 
 def test_a_living_writer_beats_and_is_not_rolled_back(tmp_path: Path) -> None:
-    properties = {"hoodie.client.heartbeat.interval_in_ms": 1500}
+    properties = {"hoodie.client.heartbeat.interval_in_ms": 60}
     table = lb.Table.create(
         tmp_path / "t", "id string, ts bigint", record_keys="id", ordering_fields="ts", properties=properties
     )
     transaction = table.begin()
-    time.sleep(4)
-    assert lb.Table.open(tmp_path / "t").rollback(timeout_seconds=3.5).rolled_back == ()
+    beat = tmp_path / "t" / heartbeat_name(transaction.instant)
+    let_pass(tmp_path / "t", seconds=7200)
+    until(lambda: time.time() - beat.stat().st_mtime < 3600, "a beat")
+    assert lb.Table.open(tmp_path / "t").rollback(timeout_seconds=3600).rolled_back == ()
     transaction.write([{"id": "a", "ts": 1}])
     transaction.commit()
     assert table.count() == 1
@@ -111,7 +110,7 @@ def test_no_thread_beats_after_a_transaction_has_ended() -> None:
     for transaction in (committed, aborted, failed):
         thread = transaction._heartbeat._thread
         assert thread is not None
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
 
 

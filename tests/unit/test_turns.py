@@ -17,6 +17,7 @@ from lakebraid.txn.entries import LEDGER
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.rounds import Already, Decision, Round
 from tests.scene import TickingClock, WatchedStorage, make_table, row
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 
@@ -49,9 +50,16 @@ def test_a_slow_decision_gets_through_beside_writers_that_never_pause(storage):
         while not stop.is_set():
             ledger.decide(clock.token(), deciding)
 
+    def is_overtaken(number: int) -> bool:
+        return ledger_on(storage, clock).newest().number > number
+
     def think(now: Round) -> Decision:
         rounds.append(now.number)
-        time.sleep(0.05)  # fifty decisions of the others
+        assert len(rounds) <= 50, "it asks, and nobody lets it go first"
+        if marks(storage):
+            time.sleep(0.05)  # fifty decisions of the others, did they not wait
+        else:
+            until(lambda: is_overtaken(now.number), "a decision of the others")
         return deciding(now)
 
     others = [threading.Thread(target=hurry, daemon=True) for _ in range(2)]
@@ -63,7 +71,7 @@ def test_a_slow_decision_gets_through_beside_writers_that_never_pause(storage):
         stop.set()
         for other in others:
             other.join()
-    assert limits.TURN_ROUNDS_LOST <= len(rounds) <= 20
+    assert len(rounds) > limits.TURN_ROUNDS_LOST
     assert marks(storage) == []
 
 

@@ -25,6 +25,7 @@ from lakebraid.txn.hudi_lock import hudi_lock
 from lakebraid.txn.lease_lock import LeaseLock
 from lakebraid.txn.lock_owner import Owner, format_owner, is_dead, parse_owner, this_process
 from tests.unit.test_txn_ledger import PROPERTIES, Clock
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -33,13 +34,13 @@ LOCK = file_lock.LOCK
 LEASE = lease_lock.LOCK
 
 HOLD = """
-import os, sys, time
+import sys
 from lakebraid.clock import SystemClock
 from lakebraid.storage import LocalStorage
 from lakebraid.txn.file_lock import FileLock
 with FileLock(LocalStorage(sys.argv[1]), SystemClock())():
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 COUNT = """
 import sys
@@ -68,7 +69,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(script: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def held_by_a_child(storage: LocalStorage) -> subprocess.Popen[str]:
@@ -175,7 +177,7 @@ def test_a_lock_that_hudi_overwrote_with_its_own_is_noticed(folder):
 def test_many_processes_never_hold_it_at_the_same_time(folder):
     Path(folder.root, "counter").write_text("0")
     children = [run(COUNT, folder.root, 30) for _ in range(4)]
-    assert [child.wait(60) for child in children] == [0] * 4
+    assert [child.wait(PATIENCE_SECONDS) for child in children] == [0] * 4
     assert Path(folder.root, "counter").read_text() == "120"
     assert names(folder) == ["counter"]
 
@@ -216,7 +218,7 @@ def test_of_many_processes_that_find_a_dead_lock_none_removes_the_lock_of_the_ne
     children = [run(COUNT, folder.root, 10) for _ in range(4)]
     threading.Event().wait(1.0)  # until most of them wait for it
     os.kill(child.pid, signal.SIGKILL)
-    assert [c.wait(60) for c in children] == [0] * 4
+    assert [c.wait(PATIENCE_SECONDS) for c in children] == [0] * 4
     assert Path(folder.root, "counter").read_text() == "40"
     assert names(folder) == ["counter"]
     child.wait()
@@ -407,11 +409,7 @@ def test_a_lease_is_renewed_in_the_background(monkeypatch):
     storage = MemoryStorage()
     with LeaseLock(storage, SystemClock())() as hold:
         first = lease(storage)["validUntil"]
-        for _ in range(500):
-            if lease(storage)["validUntil"] > first:
-                break
-            threading.Event().wait(0.01)
-        assert lease(storage)["validUntil"] > first
+        until(lambda: lease(storage)["validUntil"] > first, "a renewal")
         assert hold.check()
     assert lease(storage)["expired"] is True
     threading.Event().wait(0.05)

@@ -201,8 +201,8 @@ class Fickle:
         self.storage, self.clock, self.when, self.then = storage, clock, when, then
         self.asked: list[int] = []
 
-    def __call__(self):
-        hold = FileLock(self.storage, self.clock)()
+    def __call__(self, *how):
+        hold = FileLock(self.storage, self.clock)(*how)
         check = hold.check
 
         def lost() -> bool:
@@ -319,8 +319,8 @@ def test_with_real_locks_completions_appear_in_the_order_of_their_times(tmp_path
     order: list[list[str]] = []
 
     class Watched(FileLock):
-        def __call__(self):
-            hold = super().__call__()
+        def __call__(self, *how):
+            hold = super().__call__(*how)
             give_back = hold._give_back
             hold._give_back = lambda: (order.append(completions(storage)), give_back())  # while it is held
             return hold

@@ -14,6 +14,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.storage.local import LocalStorage
 from lakebraid.web.server import make_server
 from tests.storyboard import Story
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.unit
 
@@ -36,7 +37,7 @@ def port(story):
 
 
 def _ask(port: int, method: str = "GET", path: str = "/", host: str | None = None) -> tuple[int, bytes, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     connection.request(method, path, headers={} if host is None else {"Host": host})
     answer = connection.getresponse()
     found = answer.status, answer.read(), dict(answer.getheaders())

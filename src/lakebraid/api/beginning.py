@@ -21,7 +21,7 @@ from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
 from lakebraid.txn import operations
 from lakebraid.txn.entries import Batch
-from lakebraid.txn.heartbeat import beat
+from lakebraid.txn.heartbeat import beat_first
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.replacing import Placement
 
@@ -65,7 +65,7 @@ def begin(
             columns=columns,
             batch=batch,
             writer=writer,
-            beat=lambda start: cast("None", beat(ledger.storage, start)),
+            beat=lambda start: cast("None", beat_first(ledger.storage, start)),
             seen=rivalry.note if rivalry.matters else None,
         )
         rivalry.settle(start)

@@ -75,6 +75,12 @@ LOCK_MARGIN_MS: Final = 60_000
 UNLOCK_ATTEMPTS_MAX: Final = 5
 """How often giving a lock back is tried before the user is told that it stays behind."""
 
+FIRST_BEAT_ATTEMPTS_MAX: Final = 3
+"""How often the first heartbeat of a writer or an executor is tried."""
+
+INSIST_ATTEMPTS_MAX: Final = 6
+"""How often more than once something is tried that must be done while Hudi's lock is held: three seconds in all."""
+
 CONFLICT_RETRIES: Final = 30
 """How often a write is done again because another one was in the way: one of them always gets through, so this is only
 reached if thirty others were faster, one after the other."""

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired
+from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired, StorageError
 from lakebraid.format.names import State, parse_data_file
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.entries import LedgerState
 from lakebraid.txn.heartbeat import (
     Heartbeat,
-    beat,
+    beat_first,
     beat_interval_ms,
     is_expired,
     silence_ms_max,
@@ -129,7 +129,14 @@ class _Judged:
 
 def _claim(ledger: Ledger, start: str) -> Held:
     judged = _judge(ledger, start)
-    beat(ledger.storage, start)  # before others can see the claim, so that nobody takes it for a dead one's
+    # Before others can see the claim, so that nobody takes it for a dead one's: of an old plan the last beat is old.
+    if not beat_first(ledger.storage, start):
+        raise StorageError(
+            f"{ledger.storage.url} did not take the heartbeat of the plan {start}, without which others would take its "
+            "executor for dead. Nothing was changed. Try again when the store answers.",
+            path=ledger.storage.url,
+            instant=start,
+        )
     txn = ledger.clock.token()
     is_taken = (lambda now: _is_taken(now, start, judged)) if ledger.is_shared else None
     return Held(txn, start, claim(ledger, txn, start, seen=judged.epoch, is_taken=is_taken))

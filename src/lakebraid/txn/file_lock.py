@@ -36,18 +36,17 @@ class FileLock:
 
     storage: Storage
     clock: Clock
-    outwait: Callable[[], None] = lambda: None
-    """Called before a dead owner's lock is removed: what he would have waited for before he gave it back."""
 
-    def __call__(self) -> FileHold:
-        return FileHold(self.storage, self.clock, self.outwait)
+    def __call__(self, stand_in: Callable[[], None] = lambda: None) -> FileHold:
+        """`stand_in` does what a dead owner would have done before he gave it back; then his lock is removed."""
+        return FileHold(self.storage, self.clock, stand_in)
 
 
 class FileHold:
     """The lock while a `with` block runs. StorageError if it cannot be had in time."""
 
-    def __init__(self, storage: Storage, clock: Clock, outwait: Callable[[], None]) -> None:
-        self._storage, self._clock, self._outwait = storage, clock, outwait
+    def __init__(self, storage: Storage, clock: Clock, stand_in: Callable[[], None]) -> None:
+        self._storage, self._clock, self._stand_in = storage, clock, stand_in
         self._me = this_process(clock.token(), clock.now_ms())
         self._claimed: str | None = None
         """The name that gives, if it is ours, the right to remove a dead owner's lock."""
@@ -96,9 +95,9 @@ class FileHold:
         since the second would remove that of the next owner.
         """
         names = self._rights(dead.token)
-        if names:
-            self._outwait()
         # Looked at again: the right may have been had, used and given back before we got it.
+        if names and self._read(LOCK) == dead:
+            self._stand_in()
         if names and self._read(LOCK) == dead:
             self._storage.delete([LOCK])
             _abandoned.discard(dead.token)

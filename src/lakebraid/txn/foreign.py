@@ -14,7 +14,7 @@ from lakebraid.format.names import MarkerName, State, TimelineFileName
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.placing import in_partition
 from lakebraid.txn.entries import OpenWrite, Undoing
-from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
+from lakebraid.txn.heartbeat import beat_first, is_expired, storage_now_ms
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import load_markers, marked_file, own_markers
 from lakebraid.txn.rounds import Already, Decision, Round
@@ -71,7 +71,7 @@ def adopt_rollback(ledger: Ledger, txn: str, rollback: str, *, timeout_ms: int =
         state = replace(now.state, rollbacks={**now.state.rollbacks, rollback: undoing})
         return Decision("adopt", state, ((b"", name),), value=True)
 
-    return bool(ledger.decide(txn, rule, before_true=lambda _: beat(ledger.storage, rollback)))
+    return bool(ledger.decide(txn, rule, before_true=lambda _: beat_first(ledger.storage, rollback)))
 
 
 def undo_files(now: Round, rollback: str, undoing: Undoing) -> list[MarkerName]:

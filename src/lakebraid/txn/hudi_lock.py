@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Final, Protocol
 
 from lakebraid.clock import Clock
@@ -17,7 +16,6 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.storage.protocol import Storage, VersionedStorage
 from lakebraid.txn.file_lock import FileLock
 from lakebraid.txn.lease_lock import LeaseLock
-from lakebraid.txn.shared import wait_out_given
 
 
 class Hold(Protocol):
@@ -27,7 +25,8 @@ class Hold(Protocol):
         """Whether it still is; asked right before anything is decided under it."""
 
 
-Lock = Callable[[], AbstractContextManager[Hold]]
+Lock = Callable[[Callable[[], None]], AbstractContextManager[Hold]]
+"""Called with what a holder who died would have done before the lock passes on."""
 
 _OTHERS: Final[Mapping[str, str]] = {
     "InProcessLockProvider": "It holds only within one JVM, so no second process is safe with it",
@@ -49,7 +48,7 @@ def hudi_lock(storage: Storage, clock: Clock, config: TableConfig) -> Lock | Non
         return None
     if provider == FILE_LOCK:
         if isinstance(storage, LocalStorage | MemoryStorage):
-            return shared_file_lock(storage, clock, config)
+            return FileLock(storage, clock)
         raise _refused(storage, provider, "A file is no lock on an object store", STORAGE_LOCK)
     if provider == STORAGE_LOCK:
         if isinstance(storage, VersionedStorage):
@@ -57,11 +56,6 @@ def hudi_lock(storage: Storage, clock: Clock, config: TableConfig) -> Lock | Non
         raise _refused(storage, provider, "It needs an object store", FILE_LOCK)
     reason = _OTHERS.get(provider.rpartition(".")[2], "It is not known here")
     raise _refused(storage, provider, reason, FILE_LOCK if isinstance(storage, LocalStorage) else STORAGE_LOCK)
-
-
-def shared_file_lock(storage: Storage, clock: Clock, config: TableConfig) -> FileLock:
-    """The lock that is a file, kept as long as Hudi's clocks ask for."""
-    return FileLock(storage, clock, partial(wait_out_given, storage, clock, config))
 
 
 def _refused(storage: Storage, provider: str, reason: str, instead: str) -> UnsupportedTable:

@@ -12,6 +12,7 @@ import json
 import threading
 import uuid
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -44,7 +45,8 @@ class LeaseLock:
     storage: VersionedStorage
     clock: Clock
 
-    def __call__(self) -> LeaseHold:
+    def __call__(self, _stand_in: Callable[[], None] = lambda: None) -> LeaseHold:
+        """A lease passes from hand to hand: whoever takes it makes true what the one before him decided."""
         return LeaseHold(self.storage, self.clock)
 
 

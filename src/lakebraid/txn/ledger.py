@@ -18,6 +18,7 @@ from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import (
     CommitRefused,
+    CorruptFile,
     LakebraidError,
     ObjectExists,
     ObjectNotFound,
@@ -42,6 +43,7 @@ from lakebraid.txn.rounds import Already, Decision, Round, Rule
 from lakebraid.txn.shared import (
     check_settings,
     greatest_time,
+    insist,
     is_archived,
     mind_others,
     stop_writers,
@@ -80,7 +82,7 @@ class Ledger:
     storage: Storage
     clock: Clock
     config: TableConfig
-    lock: Callable[[], AbstractContextManager[Hold | None]] = contextlib.nullcontext
+    lock: Callable[[Callable[[], None]], AbstractContextManager[Hold | None]] = lambda _: contextlib.nullcontext()
     """Hudi's own lock, where the table is shared with Apache Hudi writers."""
     is_shared: bool = False
     known: Entry | None = None
@@ -132,7 +134,7 @@ class Ledger:
         with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
-                    with self.lock() as hold:
+                    with self.lock(self._stand_in) as hold:
                         try:
                             done, value = self._try(txn, rule, before_true, attempted, hold)
                         finally:
@@ -233,6 +235,13 @@ class Ledger:
             wait_out_skew(self.clock, self.config, attempted.time)
             attempted.time = ""
 
+    def _stand_in(self) -> None:
+        """What a holder of Hudi's lock who died would have done before it passes on: a job of Hudi may be the next one."""
+        with contextlib.suppress(CorruptFile):  # of the ledger: whoever decides is told
+            entry = self.settled()
+            if entry.time > _GENESIS.time:
+                wait_out_skew(self.clock, self.config, entry.time)
+
     def _beaten(self, mine: Entry) -> tuple[bool, None]:
         self._dead_staged += sorted({source for source, _ in mine.files})
         return False, None
@@ -262,10 +271,18 @@ class Ledger:
 
     def _make_true(self, entry: Entry) -> bool:
         """False if a staged object is gone: then it has been true already, or, on a shared table, it is void."""
-        is_true = all(copied(self.storage, self.clock, source, target) for source, target in entry.files)
-        if is_true and self.is_shared and entry.kind == "restore":
+        if self.is_shared and entry.kind == "restore":
+            return insist(self.clock, lambda: self._make_restore_true(entry))
+        return self._copy(entry)
+
+    def _make_restore_true(self, entry: Entry) -> bool:
+        is_true = self._copy(entry)
+        if is_true:
             stop_writers(self.storage, self.config, min(entry.state.restores))
         return is_true
+
+    def _copy(self, entry: Entry) -> bool:
+        return all(copied(self.storage, self.clock, source, target) for source, target in entry.files)
 
     def _stage(self, newest: Entry, txn: str, outcome: Decision, voids: int | None) -> Entry:
         number = newest.number + 1

@@ -22,7 +22,7 @@ from lakebraid.format.rollbacks import (
 )
 from lakebraid.txn.entries import PendingPlan, Undoing, without
 from lakebraid.txn.foreign import dead_write, undo_files
-from lakebraid.txn.heartbeat import beat
+from lakebraid.txn.heartbeat import beat_first
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.markers import forget, load_markers, marked_file
 from lakebraid.txn.operations import remember_gone
@@ -154,7 +154,7 @@ def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision:
 
 def _decide_undoing(ledger: Ledger, txn: str, rule: Callable[[Round], Decision | Already]) -> str | None:
     # Hudi leaves a rollback alone while a heartbeat of its own start is fresh.
-    living = (lambda start: beat(ledger.storage, start)) if ledger.is_shared else None
+    living = (lambda start: beat_first(ledger.storage, start)) if ledger.is_shared else None
     found = ledger.decide(txn, rule, before_true=living)
     return None if found is None else str(found)
 

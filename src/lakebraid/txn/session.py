@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -25,7 +23,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_config
 from lakebraid.table.view import load_view
 from lakebraid.txn.entries import Entry
-from lakebraid.txn.hudi_lock import hudi_lock
+from lakebraid.txn.hudi_lock import Lock, hudi_lock
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.replaced_maps import NO_MAP, load_newest_map
 from lakebraid.txn.replacing import Placement, listed_ids
@@ -70,7 +68,7 @@ class Writing:
 
     def ledger(self, config: TableConfig) -> Ledger:
         """A ledger of one's own, which knows what the last one knew."""
-        lock: Callable[[], AbstractContextManager[Any]] | None = hudi_lock(self.storage, self.clock, config)
+        lock: Lock | None = hudi_lock(self.storage, self.clock, config)
         known, true = self._newest
         ledger = Ledger(self.storage, self.clock, config, is_shared=lock is not None)
         if lock is not None:

@@ -6,7 +6,7 @@ Hudi's lock, holds the ledger's state against the timeline: what Hudi took back,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -24,7 +24,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_config, load_names, load_timeline, recent_timeline
 from lakebraid.table.restores import load_restore_plan
-from lakebraid.txn.entries import LEDGER, LedgerState, PendingPlan, entry_name, parse_entry, parse_entry_name
+from lakebraid.txn.entries import LedgerState, PendingPlan
 
 _VISIBLE_KINDS: Final = frozenset({"begin", "plan", "publish"})
 """Decisions that add something to the table; taking back must stay possible whatever became of it."""
@@ -194,13 +194,13 @@ def stop_writers(storage: Storage, config: TableConfig, restore: str) -> None:
         storage.delete([f"{config.timeline_folder}/{name}" for name in doomed])
 
 
-def wait_out_given(storage: Storage, clock: Clock, config: TableConfig) -> None:
-    """The same in the place of a holder of the lock who died: his entry is there before anybody sees its time."""
-    numbers = [n for info in storage.list(LEDGER) if (n := parse_entry_name(info.name)) is not None]
-    with contextlib.suppress(ObjectNotFound, CorruptFile):  # trimmed: others have decided since
-        name = entry_name(max(numbers, default=0))
-        entry = parse_entry(storage.read(name, limits.LEDGER_ENTRY_BYTES_MAX), f"{storage.url}/{name}")
-        wait_out_skew(clock, config, entry.time)
+def insist(clock: Clock, act: Callable[[], bool]) -> bool:
+    """What must be done before Hudi's lock passes on; a store that says no does not have the last word."""
+    for attempt in range(limits.INSIST_ATTEMPTS_MAX):
+        with contextlib.suppress(StorageError):
+            return act()
+        clock.sleep(0.05 * 2**attempt)
+    return act()
 
 
 def wait_out_skew(clock: Clock, config: TableConfig, time: str) -> None:
