@@ -82,7 +82,7 @@ def test_honest_files_of_every_habit_are_read_whole(habit, count):
     source = pa.BufferReader(data)
     file = open_parquet_file(source, len(data), "an honest file")
     groups = range(file.metadata.num_row_groups)
-    found = list(read_parquet_rows(file, source, len(data), groups, rows.column_names, "an honest file"))
+    found = list(read_parquet_rows(file, source, groups, rows.column_names, "an honest file"))
     expected = pq.read_table(pa.BufferReader(data))
     assert sum(table.num_rows for table in found) == count
     if count:
@@ -206,4 +206,4 @@ def test_a_page_header_that_does_not_decode_is_refused():
     source = pa.BufferReader(bytes(data))
     file = open_parquet_file(source, len(data), "a file")
     with pytest.raises(CorruptFile, match="does not decode"):
-        list(read_parquet_rows(file, source, len(data), [0], ["key"], "a file"))
+        list(read_parquet_rows(file, source, [0], ["key"], "a file"))

@@ -158,10 +158,13 @@ def format_block(
 ) -> bytes:
     """One block as Hudi reads it; the header entries keep their order."""
     entries = [(key, value.encode()) for key, value in header.items()]
-    if len(content) > limits.BLOCK_BYTES_MAX:
-        raise InvalidArgument(f"A log block of {len(content):,} bytes cannot be written: Hudi holds 2 GiB at most.")
     head = b"".join(_INT.pack(key) + _INT.pack(len(value)) + value for key, value in entries)
     size = _BLOCK_SIZE_MIN + len(head) + len(content)
+    if size > limits.BLOCK_BYTES_MAX or any(len(value) > limits.BLOCK_HEADER_VALUE_BYTES_MAX for _, value in entries):
+        raise InvalidArgument(
+            f"A log block of {size:,} bytes, {len(head):,} of them its header, cannot be written: Hudi holds 2 GiB at most. Nothing "
+            "was written. Write fewer rows at once."
+        )
     return b"".join(
         (
             MAGIC,

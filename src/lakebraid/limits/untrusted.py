@@ -59,12 +59,22 @@ HISTORY_FILE_BYTES_MAX: Final = 4 * GIB
 PARQUET_FOOTER_BYTES_MAX: Final = 256 * MIB
 """Footer of a base file; it is decoded in one piece."""
 
-PARQUET_ROW_GROUP_BYTES_MAX: Final = 16 * GIB
-"""Uncompressed bytes that one row group may announce; Hudi's default is 120 MiB."""
+PARQUET_ROWS_PER_BYTE_MAX: Final = 1000
+"""Rows of a Parquet file for each of its bytes: every row has a key of its own. Keys that only count up, which are the smallest,
+reach 2 as Hudi, Spark and we write them, and 200 in the narrowest encoding there is."""
 
-PARQUET_EXPANSION_MAX: Final = 20_000
-"""Announced uncompressed bytes per stored byte of a column chunk; the best honest columns (one value) reach
-about a thousand times, a decompression bomb a million."""
+PARQUET_ROWS_FREE: Final = 1_000_000
+"""Rows that a Parquet file may always have."""
+
+NESTED_EXPANSION_FREE: Final = 64
+"""How many times its stored bytes a column inside of lists may take in memory, should all of it belong to one row; more only if
+that memory is there."""
+
+HELD_BYTES_FREE: Final = 256 * MIB
+"""What a read may always hold at once; beyond, half of the memory that is left."""
+
+MEMORY_BYTES_UNKNOWN: Final = 1 << 62
+"""Stands for a limit of memory that nobody has set."""
 
 PARTITION_DEPTH_MAX: Final = 64
 """Folder levels below a table."""
@@ -105,31 +115,12 @@ PREDICATE_TERMS_MAX: Final = 500
 LOG_BLOCKS_MAX: Final = 200_000
 """Blocks and damaged fragments of one log file; Hudi writes one to three. Keeps a file of nothing but magics cheap."""
 
-AVRO_RECORD_BYTES_MAX: Final = 256 * MIB
-"""One encoded row of an Avro block; rows near this size cannot pass Spark either."""
-
 AVRO_BLOCK_ARROW_BYTES_MAX: Final = 16 * GIB
-"""Arrow bytes that the rows of one Avro block may take in all; null structs take one byte there and many here."""
+"""Arrow bytes that one record of an Avro block could take, by its length, without a closer look: null structs in a list take one
+byte there and many here."""
 
 ORDERING_FIELDS_MAX: Final = 1000
 """Ordering values of one delete; tables have one or two."""
-
-PARQUET_PAGE_BYTES_FREE: Final = 64 * MIB
-"""A page of a Parquet file may always unfold to this; honest ones have about one MiB."""
-
-PARQUET_PAGE_EXPANSION_MAX: Final = 256
-"""Beyond that, how many times its stored bytes a page may unfold to."""
-
-PARQUET_UNFOLDED_BYTES_FREE: Final = 128 * MIB
-"""What the rows of a Parquet file may always take in memory; beyond, PARQUET_EXPANSION_MAX times its bytes. Columns
-that are all null in a wide table reach thousands of times, so less would refuse honest files."""
-
-PARQUET_TEXT_EXPANSION_MAX: Final = 500
-"""The same for texts and lists, which do not shrink so far: their keys lie beside them, and no two are equal."""
-
-PARQUET_STEP_BYTES_FREE: Final = 128 * MIB
-"""What one step may take at worst, if every row repeats the largest text that a dictionary can hold; beyond,
-PARQUET_PAGE_EXPANSION_MAX times the bytes of the file."""
 
 SCHEMA_BRANCHES_MAX: Final = 100
 """Types in a union of a schema; columns have two, null and their own."""

@@ -16,6 +16,7 @@ from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.arrow_casts import can_become, missing_inside
 from lakebraid.model.config import IS_DELETED_COLUMN, META_COLUMNS, MergeMode, TableConfig, TableType
+from lakebraid.model.sizes import check_sizes
 
 
 def prepare(
@@ -42,6 +43,7 @@ def prepare(
     for name in _ordering(config):
         if name in wanted.names:
             _check_ordered(ready.column(name), name)
+    check_sizes(ready, config.record_keys)
     return ready
 
 

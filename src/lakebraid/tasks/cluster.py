@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.names import BaseFileName
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.ordering import Ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
@@ -145,7 +146,7 @@ def _cut(rows: pa.Table, ranks: Ints, wanted: range, outputs: int, total: int) -
     for output in wanted:
         first, last = np.searchsorted(files, (output, output + 1))
         if last > first:
-            yield output, rows.take(pa.array(order[first:last]))
+            yield output, take_rows(rows, order[first:last])
 
 
 def _place(

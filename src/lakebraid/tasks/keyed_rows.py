@@ -40,7 +40,7 @@ class OpenBase:
         """The rows of row groups with the columns of `schema`, one of which the file must have."""
         known = {*self.file.schema_arrow.names}
         columns = [name for name in schema.names if name in known]
-        for rows in read_parquet_rows(self.file, self.source, self.size, groups, columns, self.name):
+        for rows in read_parquet_rows(self.file, self.source, groups, columns, self.name):
             yield conform(rows, schema, self.name)
 
     def digest(self, group: int, schema: pa.Schema) -> bytes | None:

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.model.arrow_numpy import to_arrow, to_bools, to_ints, to_mask
+from lakebraid.model.arrow_numpy import to_bools, to_ints, to_mask
+from lakebraid.model.cutting import take_pieces
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, winners
 from lakebraid.tasks.partial import merge_partial
@@ -61,7 +62,7 @@ def _merge_whole(
     top = best[~base_won]
     if buried is not None:
         buried(versions, top[versions.deleted[top]])
-    yield versions.rows.take(to_arrow(top[~versions.deleted[top]]))
+    yield from take_pieces(versions.rows, top[~versions.deleted[top]])
 
 
 def _without(batch: pa.Table, rows: Ints) -> pa.Table:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.model.config import PartialMode
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, ranks
 from lakebraid.tasks.versions import Buried, Versions, counts, outranks, request_times, row_keys, take
@@ -74,7 +75,7 @@ def merge_partial(
     rest = np.flatnonzero(unmatched & ~versions.deleted[fold.top])
     # A value that nobody supplies is what the version on top holds: null, or the marker that stands for "unchanged".
     suppliers = {n: np.where(s[rest] >= 0, s[rest], fold.top[rest]) for n, s in fold.suppliers.items()}
-    columns = [versions.rows.column(n).take(pa.array(suppliers[n])) for n in versions.rows.column_names]
+    columns = [take_rows(versions.rows.select([n]), suppliers[n]).column(0) for n in versions.rows.column_names]
     yield pa.Table.from_arrays(columns, schema=versions.rows.schema)
 
 
@@ -157,7 +158,7 @@ def _over_base(
         base_row = np.where(counts(base.column(name), rules), np.arange(base.num_rows), -1)
         first, second = np.where(above, log_row, base_row), np.where(above, base_row, log_row)
         supplier = np.where(first >= 0, first, np.where(second >= 0, second, on_top))
-        columns.append(rows.column(name).take(pa.array(supplier[alive])))
+        columns.append(take_rows(rows.select([name]), supplier[alive]).column(0))
     return pa.Table.from_arrays(columns, schema=base.schema)
 
 
