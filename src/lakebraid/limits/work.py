@@ -201,9 +201,9 @@ CLUSTER_GROUP_BYTES: Final = 2 * GIB
 CLUSTER_GROUPS_MAX: Final = 30
 """Tasks of one clustering: Hudi's own number. The next clustering takes the others."""
 
-CLUSTER_PART_BYTES: Final = 256 * MIB
-"""File bytes whose rows a task of a clustering holds at once, some GiB unfolded; of more, its files are made in parts, and
-the slices are read once for each."""
+CLUSTER_PART_BYTES: Final = 1 * GIB
+"""Rows that a task of a clustering holds at once, as they lie in memory; of more, its files are made in parts, and the slices are
+read again for each."""
 
 BLOOM_ASK_COST: Final = 8
 """Asking a filter for one key takes as long as reading so many from a key column (0.4 against 0.05 microseconds)."""
