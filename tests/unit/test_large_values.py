@@ -13,6 +13,8 @@ import pytest
 
 import lakebraid as lb
 from lakebraid import limits
+from tests.interop.large_values import STORED, unpack
+from tests.interop.large_values import rows as rows_of_hudi
 
 pytestmark = pytest.mark.unit
 
@@ -138,3 +140,13 @@ def test_clustering_keeps_such_values(values, kind, sort_by, tmp_path):
     table.cluster(sort_by=sort_by) if sort_by else table.cluster()
     assert len(table.snapshot().slices) == 1
     _assert_readable(table, rows)
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_such_values_in_tables_that_hudi_wrote_are_read(kind, tmp_path):
+    table = lb.Table.open(unpack(kind, tmp_path))
+    expected = rows_of_hudi(1 if kind == "cow" else 2)
+    assert table.to_arrow().sort_by("id").select(expected.column_names).equals(expected)
+    assert table.count() == expected.num_rows
+    assert table.to_arrow(["v"], where="id = 1").column("v").to_pylist() == [" " * 5 * MB]
+    assert pa.Table.from_batches(table.snapshot().to_batches(["id"])).num_rows == expected.num_rows

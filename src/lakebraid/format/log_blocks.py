@@ -180,8 +180,15 @@ def format_block(
 
 
 def format_log(blocks: Iterable[LogBlock]) -> bytes:
-    """A log file of these blocks, one after the other."""
-    return b"".join(format_block(block.type, block.header, block.content) for block in blocks)
+    """A log file of these blocks, one after the other; InvalidArgument if readers would not take it."""
+    parts = [format_block(block.type, block.header, block.content) for block in blocks]
+    size = sum(map(len, parts))
+    if size > limits.LOG_FILE_BYTES_MAX or len(parts) > limits.LOG_BLOCKS_MAX:
+        raise InvalidArgument(
+            f"One log file would have {size:,} bytes in {len(parts):,} blocks; readers take {limits.LOG_FILE_BYTES_MAX:,} bytes in "
+            f"{limits.LOG_BLOCKS_MAX:,} blocks. Nothing was written. Write fewer rows at once, or use more buckets."
+        )
+    return b"".join(parts)
 
 
 def _damage(view: memoryview, offset: int, where: str) -> str | None:

@@ -83,7 +83,7 @@ def _row_bytes(
     group, leaves = footer.groups[number], footer.leaves
     pages = {i: _checked_pages(source, group.chunks[i], leaves[i], f"{where}, column {i:,}") for i in wanted}
     open_bytes = sum(max((page.plain for page in found), default=0) for found in pages.values())
-    check_needed(open_bytes, f"The largest pages of row group {number:,} of {where}")
+    check_needed(open_bytes, f"Decoding row group {number:,} of {where}")
     texts = {i: _text_bytes(found) for i, found in pages.items() if leaves[i].physical_type in _TEXTS}
     # Steps of some thousand rows cost little; only for smaller ones is it worth looking into the dictionaries.
     if sum(texts.values()) * min(_STEP_ROWS_ENOUGH, group.rows) > limits.PARQUET_HELD_BYTES:
@@ -103,7 +103,7 @@ def _leaf_bytes(chunk: Chunk, leaf: Leaf, rows: int, text_bytes: float, where: s
         return value
     in_one_row = chunk.values * (WIDTHS.get(leaf.physical_type, leaf.width) + _SLOT_BYTES)
     if in_one_row > limits.NESTED_EXPANSION_FREE * chunk.stored:
-        check_needed(in_one_row, f"Column {leaf.path[:60]!r} of {where}")
+        check_needed(in_one_row, f"Decoding column {leaf.path[:60]!r} of {where}")
     return value * chunk.values / max(1, rows)
 
 

@@ -20,8 +20,9 @@ PROPERTIES_ENTRIES_MAX: Final = 10_000
 TIMELINE_FILE_BYTES_MAX: Final = 512 * MIB
 """One timeline record: a commit that touched a million files is about 300 MiB."""
 
-TIMELINE_FILES_MAX: Final = 1_000_000
-"""Names in the timeline folder; Hudi archives beyond about ninety."""
+TIMELINE_FILES_MAX: Final = 10_000_000
+"""Names in the timeline folder; Hudi archives beyond about ninety. Each is an object that is there: three million writes that
+nobody archives, and some GB of names."""
 
 AVRO_HEADER_ENTRIES_MAX: Final = 64
 """Metadata entries in an Avro container header; Avro itself needs two."""
@@ -29,11 +30,17 @@ AVRO_HEADER_ENTRIES_MAX: Final = 64
 SCHEMA_BYTES_MAX: Final = 16 * MIB
 """Avro schema text in a block header or commit."""
 
-SCHEMA_DEPTH_MAX: Final = 32
+SCHEMA_DEPTH_MAX: Final = 36
 """Nesting of a schema. Deeper ones exhaust the stacks of readers, ours or others'."""
 
-SCHEMA_FIELDS_MAX: Final = 100_000
+SCHEMA_DEPTH_WRITTEN_MAX: Final = 32
+"""The same of a table that we create or change: blocks of captured changes wrap the rows."""
+
+SCHEMA_FIELDS_MAX: Final = 250_000
 """Fields of a schema, all levels together."""
+
+SCHEMA_FIELDS_WRITTEN_MAX: Final = 100_000
+"""The same of a table that we create or change: files add Hudi's five columns, and captured changes have the rows twice."""
 
 BLOCK_BYTES_MAX: Final = 2 * GIB - 1
 """One log block; Java Hudi cannot hold more than an int's worth in memory."""

@@ -71,13 +71,7 @@ def format_log_file(
         blocks.append(delete_block(rules.start, rules.schema_text, deletes))
     if not blocks:
         raise InvalidArgument("A log file of no rows and no deletes was asked for. Nothing was written.")
-    data = format_log(blocks)
-    if len(data) > limits.LOG_FILE_BYTES_MAX:
-        raise InvalidArgument(
-            f"One task has {len(data):,} bytes for one file group; readers take {limits.LOG_FILE_BYTES_MAX:,}. Nothing "
-            "was written. Write fewer rows at once, or use more buckets."
-        )
-    return data
+    return format_log(blocks)
 
 
 def row_blocks(rules: BlockRules, rows: pa.Table) -> Iterator[LogBlock]:
