@@ -34,7 +34,7 @@ AVRO_TOGETHER_BYTES: Final = 16 * MIB
 AVRO_BATCH_ROWS: Final = 8192
 """Rows that the fast Avro reader makes at a time, at most."""
 
-PARQUET_HELD_BYTES: Final = 128 * MIB
+PARQUET_HELD_BYTES: Final = 64 * MIB
 """What one step of decoding a Parquet file may take at worst, and when so much is decoded, it is handed on: even if it is less
 than a batch, or one row."""
 

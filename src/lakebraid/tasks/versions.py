@@ -92,7 +92,7 @@ def load_versions(
         if len(found.rows):
             decoded.append((found, int(block.request_time)))
             held += found.rows.nbytes if isinstance(found.rows, pa.Table) else 0
-            check_held(held, f"Merging the logs of {task.log_names[0]}")
+            check_held(2 * held, f"Merging the logs of {task.log_names[0]}")  # they are put together twice
     versions = join_decoded(decoded, plan.rules, schema)
     return versions if versions is None or keys is None else _only_keys(versions, keys)
 
