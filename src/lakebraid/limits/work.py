@@ -44,7 +44,7 @@ NAMES_SHOWN_MAX: Final = 200
 SPARK_TASK_BYTES: Final = 32 * MIB
 """File bytes of small slices that share one Spark task: each task costs some 80 ms of CPU before it reads anything."""
 
-PARQUET_STEP_ROWS: Final = 4096
+PARQUET_STEP_ROWS: Final = 512
 """Rows that are decoded at once where the pages cannot be looked at beforehand."""
 
 PARQUET_WHOLE_BYTES_MAX: Final = 4 * MIB
