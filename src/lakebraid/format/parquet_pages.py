@@ -9,6 +9,7 @@ rows fit into a step of bounded size, and whether the pages themselves fit into 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -34,6 +35,8 @@ _DICTIONARIES: Final = (2, 8)
 _I32: Final = 0x15  # a field of a 32 bit number that follows the one before it
 _HELD: Final = {0: 0x2C, 2: 0x4C}  # by the kind of page, how the header of its data begins after the three numbers
 _DELTA_BYTE_ARRAY: Final = 7  # a text may begin like the one before it, for no bytes
+_CODECS: Final = {0: None, 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_LENGTH: Final = struct.Struct("<I")
 _PAGE_BYTES_MAX: Final = (1 << 31) - 1  # the header of a page has 32 bits for it
 _LEVEL_BYTES: Final = 8  # of the levels of a value, and of what encodings add
 _SLOT_BYTES: Final = 5  # what Arrow adds to a value: where it begins, and whether it is null
@@ -88,6 +91,9 @@ def _row_bytes(
     # Steps of some thousand rows cost little; only for smaller ones is it worth looking into the dictionaries.
     if sum(texts.values()) * min(_STEP_ROWS_ENOUGH, group.rows) > limits.PARQUET_HELD_BYTES:
         texts |= _longest_texts(source, metadata, number, {leaves[i].path: (i, pages[i]) for i in texts})
+        for i in texts:
+            if leaves[i].levels[0]:
+                texts[i] = _longest_inside(source, group.chunks[i].codec, pages[i])
     taken = 0.0
     for i in wanted:
         value = max(texts.get(i, 0), _densest(pages[i])) if i in texts else 0
@@ -265,6 +271,26 @@ def _end_of_fields(data: bytes, at: int) -> int:
 def _text_bytes(pages: list[_Page]) -> int:
     """The most bytes that one row can repeat without taking room in the file."""
     return max((p.plain for p in pages if p.kind == _DICTIONARY_PAGE or p.encoding == _DELTA_BYTE_ARRAY), default=1)
+
+
+def _longest_inside(source: Any, codec: int, pages: list[_Page]) -> int:
+    """The most bytes that one value of a list can repeat: for columns inside of others the dictionary is looked through here."""
+    first = pages[0] if pages else None
+    if first is None or first.kind != _DICTIONARY_PAGE or codec not in _CODECS:
+        return _text_bytes(pages)
+    data = source.read_at(first.stored, first.begin)
+    try:
+        if _CODECS[codec]:
+            data = pa.Codec(_CODECS[codec]).decompress(data, first.plain, asbytes=True)
+    except (pa.ArrowException, OSError, ValueError):
+        return _text_bytes(pages)  # reading it will tell what is wrong
+    longest = at = 0
+    length_at = _LENGTH.unpack_from
+    while at + _LENGTH.size <= len(data):
+        length = length_at(data, at)[0]
+        longest = max(longest, length)
+        at += _LENGTH.size + length
+    return max(longest, _text_bytes(pages[1:]))
 
 
 def _longest_texts(
