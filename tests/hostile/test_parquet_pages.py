@@ -82,7 +82,7 @@ def test_honest_files_of_every_habit_are_read_whole(habit, count):
     source = pa.BufferReader(data)
     file = open_parquet_file(source, len(data), "an honest file")
     groups = range(file.metadata.num_row_groups)
-    found = list(read_parquet_rows(file, source, len(data), groups, rows.column_names, "an honest file"))
+    found = list(read_parquet_rows(file, source, groups, rows.column_names, "an honest file"))
     expected = pq.read_table(pa.BufferReader(data))
     assert sum(table.num_rows for table in found) == count
     if count:
@@ -206,4 +206,27 @@ def test_a_page_header_that_does_not_decode_is_refused():
     source = pa.BufferReader(bytes(data))
     file = open_parquet_file(source, len(data), "a file")
     with pytest.raises(CorruptFile, match="does not decode"):
-        list(read_parquet_rows(file, source, len(data), [0], ["key"], "a file"))
+        list(read_parquet_rows(file, source, [0], ["key"], "a file"))
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "brotli", "lz4"])
+def test_lists_of_short_texts_out_of_a_large_dictionary_are_decoded_in_ordinary_steps(codec):
+    """By the size of the dictionary alone every text could be as long as all of it."""
+    rows = pa.table({"list": [[f"text {n}", f"text {n + 1}", "x"] for n in range(30_000)]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression=codec)
+    data = sink.getvalue().to_pybytes()
+    source = pa.BufferReader(data)
+    file = open_parquet_file(source, len(data), "a file")
+    assert _step(file, source, {"list"}) == limits.BATCH_ROWS
+
+
+def test_a_list_of_one_long_text_is_decoded_in_small_steps():
+    rows = pa.table({"list": [["a" * 500_000, "b"]] * 3000})
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    data = sink.getvalue().to_pybytes()
+    source = pa.BufferReader(data)
+    file = open_parquet_file(source, len(data), "a file")
+    assert len(data) < 50_000
+    assert 50 < _step(file, source, {"list"}) < 100

@@ -102,13 +102,13 @@ def test_a_group_whose_rows_are_all_deleted_vanishes():
 @pytest.mark.slow
 def test_what_is_sorted_in_parts_is_what_is_sorted_at_once(monkeypatch):
     made = []
-    for part_bytes in (limits.CLUSTER_PART_BYTES, 1):
+    for part_bytes in (limits.CLUSTER_PART_BYTES, 3000, 1):
         monkeypatch.setattr(limits, "CLUSTER_PART_BYTES", part_bytes)
         grove = Grove("mor", groups=5)
         grove.table.upsert([row("01", "new", 2), row("42", "new", 2)])
         grove.table.cluster(sort_by=["w"], target_size=3000)
         made.append({n: grove.storage.read(n, 1 << 20) for n in grove.files() if n.startswith("c")})
-    assert made[0] == made[1]
+    assert made[0] == made[1] == made[2]
     assert len(made[0]) > 2
 
 

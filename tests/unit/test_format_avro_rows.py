@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakebraid import limits
-from lakebraid.errors import CorruptFile, InvalidArgument, LakebraidError
+from lakebraid import limits, memory
+from lakebraid.errors import CorruptFile, EnvironmentProblem, InvalidArgument, LakebraidError
 from lakebraid.format import avro_rows, avro_scan
 from lakebraid.format.avro_rows import format_avro_block, parse_avro_block, parse_avro_blocks
 from lakebraid.format.avro_scan import ScanRefused, scan_records
@@ -413,13 +413,27 @@ def test_null_structs_of_many_columns_cannot_fill_the_memory(monkeypatch):
     wide = {"type": "record", "name": "w", "fields": [{"name": f"c{n}", "type": "double"} for n in range(1000)]}
     monkeypatch.setattr(limits, "AVRO_BLOCK_ARROW_BYTES_MAX", 1_000_000)
     monkeypatch.setattr(limits, "AVRO_CHUNK_BYTES", 100_000)
+    listed = _content(format_long(999) + b"\x00" * 1000), _one({"type": "array", "items": ["null", wide]})
 
-    with pytest.raises(CorruptFile, match="take more than 1,000,000 bytes"):
+    assert parse_avro_block(*listed, "log").column("c").to_pylist() == [[None] * 999]
+    monkeypatch.setattr(limits, "HELD_BYTES_FREE", 1_000_000)
+    monkeypatch.setattr(memory, "memory_left", lambda: 2_000_000)
+    with pytest.raises(EnvironmentProblem, match="2,000,000 are free"):
         parse_avro_block(_content(*[b"\x00"] * 1000), _one(["null", wide]), "log")
-    with pytest.raises(CorruptFile, match="could take"):
-        parse_avro_block(
-            _content(format_long(999) + b"\x00" * 1000), _one({"type": "array", "items": ["null", wide]}), "log"
-        )
+    with pytest.raises(EnvironmentProblem, match="Record 1 of an Avro block of log takes"):
+        parse_avro_block(*listed, "log")
+
+
+def test_a_long_text_beside_a_list_of_wide_records_is_read(monkeypatch):
+    """By its length alone the record could be a list of very many null structs."""
+    wide = {"type": "record", "name": "w", "fields": [{"name": f"c{n}", "type": "double"} for n in range(100)]}
+    fields = [{"name": "v", "type": "string"}, {"name": "w", "type": {"type": "array", "items": ["null", wide]}}]
+    text = json.dumps({"type": "record", "name": "r", "fields": fields})
+    monkeypatch.setattr(limits, "AVRO_BLOCK_ARROW_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr(limits, "HELD_BYTES_FREE", 100_000)
+    monkeypatch.setattr(memory, "memory_left", lambda: 200_000)
+    rows = parse_avro_block(_content(format_long(20_000) + b"x" * 20_000 + b"\x00"), text, "log")
+    assert rows.to_pylist() == [{"v": "x" * 20_000, "w": []}]
 
 
 def test_rows_that_do_not_fit_the_schema_are_not_written():

@@ -117,12 +117,8 @@ def test_one_value_repeated_for_every_row_is_counted_before_it_is_unfolded(monke
 
 
 def test_a_footer_that_announces_too_much_is_refused_before_reading(monkeypatch):
-    contents = [bytes([i % 256]) * 50_000 for i in range(1000)]
-    data = parquet(rows(1000, metadata=contents), compression="zstd", use_dictionary=False)
+    data = parquet(rows(1000))
     assert len(read_history(data, "here")) == 1000
-    monkeypatch.setattr(history, "PARQUET_EXPANSION_MAX", 10)
-    with pytest.raises(CorruptFile, match="unfold to"):
-        read_history(data, "here")
     monkeypatch.setattr(history, "HISTORY_ROWS_MAX", 999)
     with pytest.raises(CorruptFile, match="999"):
         read_history(data, "here")

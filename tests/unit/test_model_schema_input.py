@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro_types import parse_avro_schema
-from lakebraid.limits import SCHEMA_DEPTH_MAX, SCHEMA_FIELDS_MAX
+from lakebraid.limits import SCHEMA_DEPTH_WRITTEN_MAX, SCHEMA_FIELDS_WRITTEN_MAX
 from lakebraid.model import schema_ddl, schema_input
 from lakebraid.model.schema_ddl import parse_ddl
 from lakebraid.model.schema_input import fit_schema, read_schema
@@ -234,13 +234,13 @@ def test_the_mark_of_deleted_rows_must_be_a_boolean():
 @pytest.mark.slow
 def test_limits_of_a_schema_hold_before_anything_is_made_of_it():
     deep = pa.int32()
-    for _ in range(SCHEMA_DEPTH_MAX - 1):
+    for _ in range(SCHEMA_DEPTH_WRITTEN_MAX - 1):
         deep = pa.list_(deep)
     fitted = fit_schema(pa.schema([("c", deep)]))
     assert parse_avro_schema(table_schema_text(fitted, "t"), "here") == fitted
     with pytest.raises(InvalidArgument, match="deeper"):
         fit_schema(pa.schema([("c", pa.list_(deep))]))
-    wide = pa.struct([(f"c{i}", pa.int32()) for i in range(SCHEMA_FIELDS_MAX)])
+    wide = pa.struct([(f"c{i}", pa.int32()) for i in range(SCHEMA_FIELDS_WRITTEN_MAX)])
     with pytest.raises(InvalidArgument, match="fields"):
         fit_schema(pa.schema([("s", wide)]))
     with pytest.raises(InvalidArgument, match="no columns"):

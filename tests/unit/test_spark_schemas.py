@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.limits import SCHEMA_DEPTH_MAX
+from lakebraid.limits import SCHEMA_DEPTH_WRITTEN_MAX
 from lakebraid.model.schema_input import fit_schema
 from lakebraid.spark.schemas import from_spark, to_spark
 
@@ -61,7 +61,7 @@ def test_a_spark_type_that_no_table_can_hold_is_refused_with_its_column(kind):
 
 def test_a_spark_schema_that_nests_too_deep_is_refused():
     kind: spark.DataType = spark.IntegerType()
-    for _ in range(SCHEMA_DEPTH_MAX + 1):
+    for _ in range(SCHEMA_DEPTH_WRITTEN_MAX + 1):
         kind = spark.ArrayType(kind)
     with pytest.raises(InvalidArgument, match="deeper"):
         from_spark(one(kind))

@@ -22,6 +22,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro_scan import ScanRefused, scan_records
 from lakebraid.format.avro_types import AvroSchema, read_avro_schema
 from lakebraid.format.damage import damaged
+from lakebraid.memory import check_held, check_needed
 
 _CONTENT_VERSION: Final = 3
 _CONTENT_VERSIONS_READ: Final = (1, 2, 3)
@@ -38,17 +39,13 @@ def parse_avro_block(content: bytes | memoryview, schema_text: str, where: str) 
     ends = _record_ends(view, schema.type.bytes_min, where)
     tables: list[pa.Table] = [schema.arrow.empty_table()]
     total = first = 0
-    for last in _steps(ends, schema, where):
+    for last in _steps(ends, schema):
         start = ends[first - 1] if first else _HEAD.size
-        try:
-            table = scan_records(view, start, ends[first:last], schema)
-        except ScanRefused:
-            table = _read_slowly(view, start, ends[first:last], schema, where)
+        table = _read_step(view, start, ends[first:last], schema, where)
         tables.append(table)
         first = last
         total += table.nbytes
-        if total > limits.AVRO_BLOCK_ARROW_BYTES_MAX:
-            raise damaged(where, f"the rows of a block take more than {limits.AVRO_BLOCK_ARROW_BYTES_MAX:,} bytes")
+        check_held(total, f"Decoding {where}")
     return pa.concat_tables(tables[1:] or tables)
 
 
@@ -106,12 +103,11 @@ def _record_ends(view: memoryview, bytes_min: int, where: str) -> list[int]:
     if not 0 <= count <= min(limits.BLOCK_RECORDS_MAX, (size - position) // (4 + bytes_min)):
         raise damaged(where, f"an Avro block claims {count:,} records in {size - position:,} bytes")
     ends: list[int] = []
-    length_max = min(size, limits.AVRO_RECORD_BYTES_MAX)
     length_at = _INT.unpack_from
     for _ in range(count):
         length = length_at(view, position)[0] if position + 4 <= size else -1
         position += 4 + length
-        if not bytes_min <= length <= length_max or position > size:
+        if not bytes_min <= length <= size or position > size:
             raise damaged(where, f"record {len(ends):,} of {count:,} in an Avro block claims {length:,} bytes")
         ends.append(position)
     if position != size:
@@ -119,7 +115,7 @@ def _record_ends(view: memoryview, bytes_min: int, where: str) -> list[int]:
     return ends
 
 
-def _steps(ends: Sequence[int], schema: AvroSchema, where: str) -> Iterator[int]:
+def _steps(ends: Sequence[int], schema: AvroSchema) -> Iterator[int]:
     """Numbers of records to decode up to, so that no step needs more memory than is allowed, whatever the bytes say."""
 
     def worst(begin: int, first: int, last: int) -> float:
@@ -130,8 +126,6 @@ def _steps(ends: Sequence[int], schema: AvroSchema, where: str) -> Iterator[int]
         last = len(ends)
         while worst(begin, first, last) > limits.AVRO_CHUNK_BYTES and last - first > 1:
             last = first + (last - first) // 2
-        if worst(begin, first, last) > limits.AVRO_BLOCK_ARROW_BYTES_MAX:
-            raise damaged(where, f"record {first:,} of an Avro block could take {worst(begin, first, last):,.0f} bytes")
         yield last
         first, begin = last, ends[last - 1]
 
@@ -139,6 +133,14 @@ def _steps(ends: Sequence[int], schema: AvroSchema, where: str) -> Iterator[int]
 def _worst(records: int, size: int, schema: AvroSchema) -> float:
     """The most memory that so many records of so many bytes can take, whatever these say."""
     return records * schema.type.slot_bytes + size * (schema.type.spread + 1)
+
+
+def _read_step(view: memoryview, start: int, ends: Sequence[int], schema: AvroSchema, where: str) -> pa.Table:
+    # A single record that could take all memory there is: the slow reader counts before anything is taken.
+    if _worst(len(ends), ends[-1] - start, schema) <= limits.AVRO_BLOCK_ARROW_BYTES_MAX:
+        with contextlib.suppress(ScanRefused):
+            return scan_records(view, start, ends, schema)
+    return _read_slowly(view, start, ends, schema, where)
 
 
 def _read_slowly(view: memoryview, start: int, ends: Sequence[int], schema: AvroSchema, where: str) -> pa.Table:
@@ -158,11 +160,19 @@ def _read_slowly(view: memoryview, start: int, ends: Sequence[int], schema: Avro
             ) from None
         if stream.tell() != end - start - 4:
             raise damaged(where, f"record {number:,} of an Avro block is shorter than its length says")
+        if _worst(1, end - start, schema) > limits.AVRO_BLOCK_ARROW_BYTES_MAX:
+            check_needed(int(_items(rows[-1]) * schema.type.spread), f"Record {number:,} of an Avro block of {where}")
         start = end
         if number % _SLOW_BATCH_ROWS == 0 or number == len(ends):
             batches.append(_slow_batch(rows, schema, where))
             rows = []
     return pa.concat_tables(batches)
+
+
+def _items(value: Any) -> int:
+    """How many members the lists and maps in a value have, at all levels."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return len(inside) + sum(_items(member) for member in inside if isinstance(member, dict | list))
 
 
 def _slow_batch(rows: list[Any], schema: AvroSchema, where: str) -> pa.Table:
@@ -178,7 +188,7 @@ def _encode(row: dict[str, Any], schema: AvroSchema) -> bytes:
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, _codec(schema.text), row)
     encoded = stream.getvalue()
-    if len(encoded) > limits.AVRO_RECORD_BYTES_MAX:
+    if len(encoded) > limits.BLOCK_BYTES_MAX:
         raise ValueError(f"a row takes {len(encoded):,} bytes")
     return _INT.pack(len(encoded)) + encoded
 

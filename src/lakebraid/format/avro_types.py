@@ -218,7 +218,7 @@ class _Resolver:
         match schema:
             case {"type": "enum", "symbols": list(symbols)} if symbols and all(isinstance(s, str) for s in symbols):
                 return _leaf(pa.string(), {"type": "enum", "name": f"n{self._count}", "symbols": symbols}, 1, 4)
-            case {"type": "fixed", "size": int(size)} if 0 <= size <= limits.AVRO_RECORD_BYTES_MAX:
+            case {"type": "fixed", "size": int(size)} if 0 <= size <= limits.ROW_BYTES_MAX:
                 return _fixed(schema, size, f"n{self._count}")
             case {"type": "record" | "error", "fields": list(fields)}:
                 return self._record(name, fields, namespace, depth)

@@ -16,22 +16,20 @@ from lakebraid.errors import CorruptFile, InvalidArgument
 from lakebraid.format.damage import damaged
 from lakebraid.format.names import parse_history_file
 from lakebraid.format.parquet_footer import parse_footer, read_footer
-from lakebraid.format.parquet_pages import batch_rows, text_bytes_max
+from lakebraid.format.parquet_pages import batch_rows
 from lakebraid.format.times import is_instant_time
 from lakebraid.limits import (
     HISTORY_DECODED_BYTES_MAX,
     HISTORY_FILE_BYTES_MAX,
     HISTORY_MANIFEST_BYTES_MAX,
     HISTORY_ROWS_MAX,
-    PARQUET_EXPANSION_MAX,
     PARQUET_FOOTER_BYTES_MAX,
-    PARQUET_ROW_GROUP_BYTES_MAX,
 )
+from lakebraid.memory import check_held
 
 _TIMES: Final = ["instantTime", "completionTime", "action"]
 _CONTENTS: Final = ["metadata", "plan"]
 _BATCH_ROWS: Final = 256  # small, because a row may hold a whole commit
-_FLAT_BYTES: Final = 1 << 20  # below this nothing expands far enough to matter
 
 _SCHEMA: Final = pa.schema(
     [
@@ -128,12 +126,11 @@ def read_history(
     instants: list[ArchivedInstant] = []
     decoded_bytes = 0
     try:
-        file = _native(source)
-        decoded_bytes_max = min(HISTORY_DECODED_BYTES_MAX, text_bytes_max(file.size()))
-        for batch in _batches(file, columns, where):
+        for batch in _batches(_native(source), columns, where):
             decoded_bytes += sum(_plain_bytes(column) for column in batch.columns)
-            if decoded_bytes > decoded_bytes_max:
-                raise damaged(where, f"it unfolds to more than {decoded_bytes_max:,} bytes")
+            if decoded_bytes > HISTORY_DECODED_BYTES_MAX:
+                raise damaged(where, f"it unfolds to more than {HISTORY_DECODED_BYTES_MAX:,} bytes")
+            check_held(decoded_bytes, f"Decoding {where}")
             instants += _instants(batch, where, actions)
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         # Arrow reports damage as OSError without a number; one with a number came from the file below.
@@ -175,15 +172,6 @@ def _check_footer(parquet: Any, columns: list[str], size: int, where: str) -> No
         wanted = pa.dictionary(pa.int32(), _SCHEMA.field(name).type)
         if [schema.field(index).type for index in schema.get_all_field_indices(name)] != [wanted]:
             raise damaged(where, f"its column {name} is missing or of the wrong type")
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        chunks = [group.column(index) for index in range(group.num_columns)]
-        plain = sum(chunk.total_uncompressed_size for chunk in chunks)
-        stored = sum(chunk.total_compressed_size for chunk in chunks)
-        if any(chunk.total_uncompressed_size < 0 or chunk.total_compressed_size < 0 for chunk in chunks):
-            raise damaged(where, "it announces a negative size")
-        if plain > min(PARQUET_ROW_GROUP_BYTES_MAX, max(_FLAT_BYTES, stored * PARQUET_EXPANSION_MAX)):
-            raise damaged(where, f"{stored:,} bytes of it are said to unfold to {plain:,}")
 
 
 def _plain_bytes(column: Any) -> int:

@@ -158,10 +158,13 @@ def format_block(
 ) -> bytes:
     """One block as Hudi reads it; the header entries keep their order."""
     entries = [(key, value.encode()) for key, value in header.items()]
-    if len(content) > limits.BLOCK_BYTES_MAX:
-        raise InvalidArgument(f"A log block of {len(content):,} bytes cannot be written: Hudi holds 2 GiB at most.")
     head = b"".join(_INT.pack(key) + _INT.pack(len(value)) + value for key, value in entries)
     size = _BLOCK_SIZE_MIN + len(head) + len(content)
+    if size > limits.BLOCK_BYTES_MAX or any(len(value) > limits.BLOCK_HEADER_VALUE_BYTES_MAX for _, value in entries):
+        raise InvalidArgument(
+            f"A log block of {size:,} bytes, {len(head):,} of them its header, cannot be written: Hudi holds 2 GiB at most. Nothing "
+            "was written. Write fewer rows at once."
+        )
     return b"".join(
         (
             MAGIC,
@@ -177,8 +180,15 @@ def format_block(
 
 
 def format_log(blocks: Iterable[LogBlock]) -> bytes:
-    """A log file of these blocks, one after the other."""
-    return b"".join(format_block(block.type, block.header, block.content) for block in blocks)
+    """A log file of these blocks, one after the other; InvalidArgument if readers would not take it."""
+    parts = [format_block(block.type, block.header, block.content) for block in blocks]
+    size = sum(map(len, parts))
+    if size > limits.LOG_FILE_BYTES_MAX or len(parts) > limits.LOG_BLOCKS_MAX:
+        raise InvalidArgument(
+            f"One log file would have {size:,} bytes in {len(parts):,} blocks; readers take {limits.LOG_FILE_BYTES_MAX:,} bytes in "
+            f"{limits.LOG_BLOCKS_MAX:,} blocks. Nothing was written. Write fewer rows at once, or use more buckets."
+        )
+    return b"".join(parts)
 
 
 def _damage(view: memoryview, offset: int, where: str) -> str | None:

@@ -11,8 +11,9 @@ from lakebraid.format.varint import parse_long
 WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
 """The fewest bytes of a value, by physical type; those of a fixed length have their own."""
 
-_PLACES: Final = {5: 0, 6: 1, 7: 2, 9: 3, 11: 4}
+_PLACES: Final = {4: 5, 5: 0, 6: 1, 7: 2, 9: 3, 11: 4}
 """By the id of a field, where its number stands in a chunk."""
+_CODEC: Final = 4
 _METADATA, _CRYPTO, _ENCRYPTED = 3, 8, 9
 _STATISTICS, _SIZES = 12, 16
 _BOUNDS: Final = (1, 2, 5, 6)
@@ -37,6 +38,7 @@ class Chunk(NamedTuple):
     stored: int
     data_at: int
     dictionary_at: int
+    codec: int = -1
 
 
 def parse_chunk(data: bytes, at: int, leaf: Leaf) -> tuple[Chunk, int]:
@@ -56,12 +58,12 @@ def parse_chunk(data: bytes, at: int, leaf: Leaf) -> tuple[Chunk, int]:
 
 
 def _metadata(data: bytes, at: int, leaf: Leaf) -> tuple[Chunk, int]:
-    numbers = [0, 0, 0, 0, -1]
+    numbers = [0, 0, 0, 0, -1, -1]
     key = 0
     while data[at]:
         key, kind, at = field_head(data, at, key)
         if key in _PLACES:
-            numbers[_PLACES[key]], at = number(data, at, kind)
+            numbers[_PLACES[key]], at = number(data, at, kind, I32 if key == _CODEC else I64)
         elif key == _STATISTICS and kind == STRUCT:
             at = _after_bounds(data, at, WIDTHS.get(leaf.physical_type, leaf.width))
         elif key == _SIZES and kind == STRUCT:
@@ -71,9 +73,9 @@ def _metadata(data: bytes, at: int, leaf: Leaf) -> tuple[Chunk, int]:
     return Chunk(*numbers), at + 1
 
 
-def number(data: bytes, at: int, kind: int) -> tuple[int, int]:
-    """A number of 64 bits. One of another type is passed over by Arrow, so it must not count here."""
-    if kind != I64:
+def number(data: bytes, at: int, kind: int, wanted: int = I64) -> tuple[int, int]:
+    """A number of 64 bits, or as `wanted`. One of another type is passed over by Arrow, so it must not count here."""
+    if kind != wanted:
         raise ValueError("a number of another type than it should have")
     return parse_long(data, at)
 
@@ -114,7 +116,7 @@ def quick_chunk(data: bytes, at: int, leaf: Leaf) -> tuple[Chunk, int] | None:  
 
     One long function, because calls are what takes the time: a slice of many log blocks has thousands of chunks.
     """
-    numbers = [0, 0, 0, 0, -1]
+    numbers = [0, 0, 0, 0, -1, -1]
     key = 0
     while (head := data[at]) >= 16 and head & 15 == I64 and key < _METADATA:  # where it is in the file
         key += head >> 4
@@ -134,7 +136,7 @@ def quick_chunk(data: bytes, at: int, leaf: Leaf) -> tuple[Chunk, int] | None:  
                 value |= (data[at] & 0x7F) << shift
             at += 1
             if key in _PLACES:
-                if kind != I64 or shift > 56:
+                if kind != (I32 if key == _CODEC else I64) or shift > 56:
                     return None
                 numbers[_PLACES[key]] = (value >> 1) ^ -(value & 1)
         elif kind == LIST and key < _STATISTICS:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages of a Parquet file unfold to, known before any of them is decoded.
+"""How many rows of a Parquet file can be decoded at once, known before any page is.
 
 A footer can lie about its pages, and a page of a few bytes can stand for gigabytes: a dictionary with one huge text that
-every row repeats, or zeros that compress ten thousand times. Arrow takes all that as it comes. So the headers of the
-pages are read here first: by them Arrow takes its memory, so no lie in them is of use.
+every row repeats, or zeros that compress ten thousand times. That may be a bomb or somebody's data; Arrow takes it as it comes.
+So the headers of the pages are read here first: by them Arrow takes its memory, so no lie in them is of use. They say how many
+rows fit into a step of bounded size, and whether the pages themselves fit into the memory that there is.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,8 +20,10 @@ import pyarrow.parquet as pq
 
 from lakebraid import limits
 from lakebraid.format.damage import damaged
+from lakebraid.format.parquet_chunk import WIDTHS, Leaf
 from lakebraid.format.parquet_footer import Chunk, Footer, leaf_indices
 from lakebraid.format.thrift import parse_struct
+from lakebraid.memory import check_needed
 
 _HEADER_BYTES: Final = 128  # of an ordinary page header; longer ones are read again
 _HEADER_BYTES_MAX: Final = 16 * limits.MIB
@@ -31,6 +35,11 @@ _DICTIONARIES: Final = (2, 8)
 _I32: Final = 0x15  # a field of a 32 bit number that follows the one before it
 _HELD: Final = {0: 0x2C, 2: 0x4C}  # by the kind of page, how the header of its data begins after the three numbers
 _DELTA_BYTE_ARRAY: Final = 7  # a text may begin like the one before it, for no bytes
+_CODECS: Final = {0: None, 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_LENGTH: Final = struct.Struct("<I")
+_PAGE_BYTES_MAX: Final = (1 << 31) - 1  # the header of a page has 32 bits for it
+_LEVEL_BYTES: Final = 8  # of the levels of a value, and of what encodings add
+_SLOT_BYTES: Final = 5  # what Arrow adds to a value: where it begins, and whether it is null
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,51 +55,86 @@ class _Page:
 def batch_rows(
     source: Any, metadata: pq.FileMetaData, footer: Footer, groups: Sequence[int], columns: set[str], where: str
 ) -> int:
-    """How many rows of these columns can be decoded at once; CorruptFile if pages unfold beyond all measure.
+    """How many rows of these columns can be decoded at once; an error if a page is impossible or does not fit into memory.
 
     `source` is a `pyarrow.NativeFile`, `metadata` and `footer` are both of its footer. Give small files of a remote
-    store in memory: what a Python file hides is not looked at, and then only the number of rows is kept small.
+    store in memory: the pages of a Python file are not looked at, and the footer is taken at its word.
     """
-    if isinstance(source, pa.PythonFile):
-        return limits.PARQUET_STEP_ROWS  # each look would be a request to a store
-    size: int = source.size()
-    step_bytes = max(limits.PARQUET_STEP_BYTES_FREE, size * limits.PARQUET_PAGE_EXPANSION_MAX)
     wanted = leaf_indices(footer.leaves, columns)
-    texts_wanted = [i for i in wanted if footer.leaves[i].physical_type in _TEXTS]
-    most = 1
+    is_hidden = isinstance(source, pa.PythonFile)  # each look would be a request to a store
+    most = 1.0
     for number in groups:
-        group = footer.groups[number]
-        pages = {i: _checked_pages(source, group.chunks[i], size, f"{where}, column {i:,}") for i in wanted}
-        if sum(max((p.plain for p in found), default=0) for found in pages.values()) > unfolded_bytes_max(size):
-            raise damaged(where, f"the pages of its row group {number:,} take too much memory together")
-        texts = {i: _text_bytes(pages[i]) for i in texts_wanted}
-        # Steps of some thousand rows cost little; only for smaller ones is it worth looking into the dictionaries.
-        if sum(texts.values()) * min(_STEP_ROWS_ENOUGH, group.rows) > step_bytes:
-            texts |= _longest_texts(source, metadata, number, {footer.leaves[i].path: (i, pages[i]) for i in texts})
-        # A null of a fixed length takes that length in memory, and nothing in the file.
-        most = max(most, sum(max(footer.leaves[i].width, taken) for i, taken in texts.items()))
-    return max(1, min(limits.BATCH_ROWS, step_bytes // most))
+        if is_hidden:
+            row_bytes = _announced_row_bytes(footer, number, wanted)
+        else:
+            row_bytes = _row_bytes(source, metadata, footer, number, wanted, where)
+        most = max(most, row_bytes)
+    rows_max = limits.PARQUET_STEP_ROWS if is_hidden else limits.BATCH_ROWS
+    return max(1, min(rows_max, int(limits.PARQUET_HELD_BYTES / most)))
 
 
-def unfolded_bytes_max(size: int) -> int:
-    """How many bytes the rows of a Parquet file of `size` bytes may take in memory."""
-    return max(limits.PARQUET_UNFOLDED_BYTES_FREE, size * limits.PARQUET_EXPANSION_MAX)
+def _announced_row_bytes(footer: Footer, number: int, wanted: Sequence[int]) -> float:
+    """What a row of a group takes by the footer, on average; texts in dictionaries count as long as their dictionary allows."""
+    group = footer.groups[number]
+    return sum(group.chunks[i].plain for i in wanted) / max(1, group.rows)
 
 
-def text_bytes_max(size: int) -> int:
-    """How many of them may be texts and lists: nulls and numbers are small, but there may be many."""
-    return max(limits.PARQUET_UNFOLDED_BYTES_FREE, size * limits.PARQUET_TEXT_EXPANSION_MAX)
+def _row_bytes(
+    source: Any, metadata: pq.FileMetaData, footer: Footer, number: int, wanted: Sequence[int], where: str
+) -> float:
+    """What a row of a group may take: on average where that is in its pages, at worst where one value stands for many rows."""
+    group, leaves = footer.groups[number], footer.leaves
+    pages = {i: _checked_pages(source, group.chunks[i], leaves[i], f"{where}, column {i:,}") for i in wanted}
+    open_bytes = sum(max((page.plain for page in found), default=0) for found in pages.values())
+    check_needed(open_bytes, f"Decoding row group {number:,} of {where}")
+    texts = {i: _text_bytes(found) for i, found in pages.items() if leaves[i].physical_type in _TEXTS}
+    # Steps of some thousand rows cost little; only for smaller ones is it worth looking into the dictionaries.
+    if sum(texts.values()) * min(_STEP_ROWS_ENOUGH, group.rows) > limits.PARQUET_HELD_BYTES:
+        texts |= _longest_texts(source, metadata, number, {leaves[i].path: (i, pages[i]) for i in texts})
+        for i in texts:
+            if leaves[i].levels[0]:
+                texts[i] = _longest_inside(source, group.chunks[i].codec, pages[i])
+    taken = 0.0
+    for i in wanted:
+        value = max(texts.get(i, 0), _densest(pages[i])) if i in texts else 0
+        taken += _leaf_bytes(group.chunks[i], leaves[i], group.rows, value, where)
+    return taken
 
 
-def _checked_pages(source: Any, chunk: Chunk, size: int, where: str) -> list[_Page]:
-    pages = []
-    for page in _pages(source, chunk, size, where):
-        if not 0 <= page.plain <= max(limits.PARQUET_PAGE_BYTES_FREE, page.stored * limits.PARQUET_PAGE_EXPANSION_MAX):
-            raise damaged(where, f"a page would grow from {page.stored:,} bytes to {page.plain:,}")
-        pages.append(page)
+def _leaf_bytes(chunk: Chunk, leaf: Leaf, rows: int, text_bytes: float, where: str) -> float:
+    """What one column of a row takes, with the bytes of a text known."""
+    # A null of a fixed length takes that length in memory, and nothing in the file.
+    value = max(text_bytes, WIDTHS.get(leaf.physical_type, leaf.width)) + _SLOT_BYTES
+    if leaf.levels[0] == 0:
+        return value
+    in_one_row = chunk.values * (WIDTHS.get(leaf.physical_type, leaf.width) + _SLOT_BYTES)
+    if in_one_row > limits.NESTED_EXPANSION_FREE * chunk.stored:
+        check_needed(in_one_row, f"Decoding column {leaf.path[:60]!r} of {where}")
+    return value * chunk.values / max(1, rows)
+
+
+def _checked_pages(source: Any, chunk: Chunk, leaf: Leaf, where: str) -> list[_Page]:
+    pages = list(_pages(source, chunk, source.size(), where))
+    for page in pages:
+        if not 0 <= page.plain <= _page_bytes_max(page, leaf):
+            raise damaged(
+                where, f"a page of {page.values:,} values would grow from {page.stored:,} bytes to {page.plain:,}"
+            )
     if sum(page.plain for page in pages) > 2 * chunk.plain + limits.MIB:
         raise damaged(where, "its pages unfold to more than they announce")
     return pages
+
+
+def _page_bytes_max(page: _Page, leaf: Leaf) -> int:
+    """No page is larger than its values, and those of numbers have a size."""
+    if leaf.physical_type in _TEXTS or page.kind == _DICTIONARY_PAGE:
+        return _PAGE_BYTES_MAX
+    return page.values * (WIDTHS[leaf.physical_type] + _LEVEL_BYTES) + limits.MIB
+
+
+def _densest(pages: list[_Page]) -> float:
+    """The bytes of a value in the page where they are longest."""
+    return max((page.plain / page.values for page in pages if page.values > 0), default=1.0)
 
 
 def _pages(source: Any, chunk: Chunk, size: int, where: str) -> Iterator[_Page]:
@@ -227,6 +271,26 @@ def _end_of_fields(data: bytes, at: int) -> int:
 def _text_bytes(pages: list[_Page]) -> int:
     """The most bytes that one row can repeat without taking room in the file."""
     return max((p.plain for p in pages if p.kind == _DICTIONARY_PAGE or p.encoding == _DELTA_BYTE_ARRAY), default=1)
+
+
+def _longest_inside(source: Any, codec: int, pages: list[_Page]) -> int:
+    """The most bytes that one value of a list can repeat: for columns inside of others the dictionary is looked through here."""
+    first = pages[0] if pages else None
+    if first is None or first.kind != _DICTIONARY_PAGE or codec not in _CODECS:
+        return _text_bytes(pages)
+    data = source.read_at(first.stored, first.begin)
+    try:
+        if _CODECS[codec]:
+            data = pa.Codec(_CODECS[codec]).decompress(data, first.plain, asbytes=True)
+    except (pa.ArrowException, OSError, ValueError):
+        return _text_bytes(pages)  # reading it will tell what is wrong
+    longest = at = 0
+    length_at = _LENGTH.unpack_from
+    while at + _LENGTH.size <= len(data):
+        length = length_at(data, at)[0]
+        longest = max(longest, length)
+        at += _LENGTH.size + length
+    return max(longest, _text_bytes(pages[1:]))
 
 
 def _longest_texts(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parquet files that nobody vouches for: the content of Parquet data blocks, and the guard for every base file.
 
-A footer of a few bytes can announce terabytes. All that it announces is held against the bytes that are there before
-a page is decoded.
+A footer of a few bytes can announce terabytes. What it announces is held against the bytes that are there, and the rows are
+decoded in steps of bounded size. How far the bytes unfold in all is nobody's business: a text of blanks is a text.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument, LakebraidError, StorageError
+from lakebraid.errors import EnvironmentProblem, InvalidArgument, LakebraidError, StorageError
 from lakebraid.format.damage import damaged
 from lakebraid.format.parquet_footer import Footer, Group, Leaf, leaf_indices, parse_footer, read_footer
-from lakebraid.format.parquet_pages import batch_rows, text_bytes_max, unfolded_bytes_max
+from lakebraid.format.parquet_pages import batch_rows
+from lakebraid.memory import check_held
 
 _MAGIC: Final = b"PAR1"
 _ENDS_BYTES: Final = 12
 """The magic at both ends and the length of the footer."""
-_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 4}
 
 
 def read_parquet_block(content: bytes | memoryview, columns: list[str] | None, where: str) -> pa.Table:
@@ -36,8 +36,8 @@ class ParquetBlock:
 
     def __init__(self, content: bytes | memoryview, where: str) -> None:
         _check_ends(memoryview(content), where)
-        self._source, self._size, self._where = pa.BufferReader(pa.py_buffer(content)), len(content), where
-        self._file = open_parquet_file(self._source, self._size, where)
+        self._source, self._where = pa.BufferReader(pa.py_buffer(content)), where
+        self._file = open_parquet_file(self._source, len(content), where)
 
     def read(self, columns: list[str] | None) -> pa.Table:
         """The rows; of `columns`, those that the block has, in their order there."""
@@ -48,7 +48,11 @@ class ParquetBlock:
         if not wanted:
             return pa.table({"rows": pa.nulls(file.metadata.num_rows)}).select([])
         groups = range(file.metadata.num_row_groups)
-        tables = list(read_parquet_rows(file, self._source, self._size, groups, wanted, where))
+        tables, held = [], 0
+        for rows in read_parquet_rows(file, self._source, groups, wanted, where):
+            held += rows.nbytes
+            check_held(held, f"Decoding {where}")
+            tables.append(rows)
         try:
             if len(tables) != 1:
                 tables = [pa.concat_tables([_empty(schema, wanted), *tables])]
@@ -58,21 +62,16 @@ class ParquetBlock:
 
 
 def read_parquet_rows(
-    file: CheckedFile, source: Any, size: int, groups: Sequence[int], columns: Sequence[str], where: str
+    file: CheckedFile, source: Any, groups: Sequence[int], columns: Sequence[str], where: str
 ) -> Iterator[pa.Table]:
     """The rows of these row groups, about `limits.BATCH_ROWS` at a time, however far the file unfolds.
 
     They are decoded in smaller steps, so that memory is known before it is taken, and put together again.
     """
-    total = texts = 0
     try:
         step = batch_rows(source, file.metadata, file.footer, groups, set(columns), where)
         batches = file.iter_batches(step, row_groups=list(groups), columns=list(columns), use_threads=False)
         for rows in _together(batches):
-            taken = rows.nbytes
-            total += taken
-            texts += max(0, taken - 9 * rows.num_rows * rows.num_columns)
-            check_unfolded(total, size, where, texts)
             # Arrow's reader lets text that is none and decimals beyond their precision through.
             rows.validate(full=True)
             yield rows
@@ -93,12 +92,6 @@ def columns_digest(file: CheckedFile, source: Any, group: int, columns: set[str]
         at = chunk.dictionary_at if 0 < chunk.dictionary_at < chunk.data_at else chunk.data_at
         found.update(source.read_at(chunk.stored, at))
     return found.digest()
-
-
-def check_unfolded(total: int, size: int, where: str, texts: int = 0) -> None:
-    """Raises CorruptFile if rows of `total` bytes, `texts` of them texts, came out of a file of `size` bytes."""
-    if total > unfolded_bytes_max(size) or texts > text_bytes_max(size):
-        raise damaged(where, f"its {size:,} bytes unfold to more than {total:,}")
 
 
 def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -122,15 +115,13 @@ def read_parquet_schema(source: Any, size: int, where: str) -> pa.Schema:
 
 
 def check_parquet(footer: Footer, size: int, where: str) -> None:
-    """Raises CorruptFile if a footer announces what a file of `size` bytes cannot hold, or more than is ever read."""
-    if footer.rows < 0:
-        raise damaged(where, f"its footer announces {footer.rows:,} rows")
-    rows = decoded = 0
+    """Raises CorruptFile if a footer announces what a file of `size` bytes cannot hold."""
+    if not 0 <= footer.rows <= max(limits.PARQUET_ROWS_FREE, size * limits.PARQUET_ROWS_PER_BYTE_MAX):
+        raise damaged(where, f"its footer announces {footer.rows:,} rows in {size:,} bytes")
+    rows = 0
     for number, group in enumerate(footer.groups):
         rows += group.rows
-        decoded += _check_group(group, footer.leaves, size, f"row group {number:,}", where)
-    if decoded > unfolded_bytes_max(size):
-        raise damaged(where, f"its {size:,} bytes announce rows of {decoded:,} bytes")
+        _check_group(group, footer.leaves, size, f"row group {number:,}", where)
     if rows != footer.rows:
         raise damaged(where, f"its footer announces {footer.rows:,} rows and its row groups {rows:,}")
 
@@ -201,6 +192,12 @@ def _metadata(footer: bytes) -> pq.FileMetaData:
 
 def _unreadable(where: str, what: str, error: Exception) -> LakebraidError:
     # Arrow reports damage as OSError without a number; one with a number came from the store below.
+    if isinstance(error, MemoryError):
+        return EnvironmentProblem(
+            f"There was not enough memory to read {where}: {error!s:.120}. Nothing was changed, and nothing is damaged. "
+            "Read fewer columns, or use a machine with more memory.",
+            path=where,
+        )
     if isinstance(error, OSError) and error.errno is not None:
         return StorageError(
             f"Reading {where} failed: {error!s:.200}. Nothing was changed. Check the disk or the store, then try again.",
@@ -210,24 +207,16 @@ def _unreadable(where: str, what: str, error: Exception) -> LakebraidError:
     return damaged(where, f"{what} ({error!s:.120})")
 
 
-def _check_group(group: Group, leaves: Sequence[Leaf], size: int, name: str, where: str) -> int:
-    """The bytes that the group announces, decoded."""
-    if not 0 <= group.plain <= limits.PARQUET_ROW_GROUP_BYTES_MAX or group.rows < 0:
-        raise damaged(where, f"its {name} announces {group.rows:,} rows of {group.plain:,} bytes")
-    plain = decoded = 0
+def _check_group(group: Group, leaves: Sequence[Leaf], size: int, name: str, where: str) -> None:
+    if group.rows < 0 or (group.rows and not leaves):
+        raise damaged(where, f"its {name} announces {group.rows:,} rows of {len(leaves):,} columns")
     for chunk, leaf in zip(group.chunks, leaves, strict=True):
-        if not 0 <= chunk.stored <= size or chunk.values < group.rows:
+        if not 0 <= chunk.stored <= size or chunk.plain < 0:
             raise damaged(where, f"column {leaf.path[:60]!r} of its {name} claims {chunk.stored:,} of {size:,} bytes")
-        if not 0 <= chunk.plain <= chunk.stored * limits.PARQUET_EXPANSION_MAX:
+        if chunk.values < group.rows or (chunk.values > group.rows and leaf.levels[0] == 0):
             raise damaged(
-                where,
-                f"column {leaf.path[:60]!r} of its {name} would grow from {chunk.stored:,} bytes to {chunk.plain:,}",
+                where, f"column {leaf.path[:60]!r} of its {name} has {chunk.values:,} values for {group.rows:,} rows"
             )
-        plain += chunk.plain
-        decoded += chunk.values * _WIDTHS.get(leaf.physical_type, 16)
-    if max(plain, decoded) > limits.PARQUET_ROW_GROUP_BYTES_MAX or (group.rows and not leaves):
-        raise damaged(where, f"its {name} announces {max(plain, decoded):,} bytes in all")
-    return decoded
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -54,7 +54,14 @@ class ParquetFile:
             writer.close()
         except (pa.ArrowException, ValueError) as error:
             raise _misfit(error) from error
-        return bytes(self._sink.getvalue())
+        data = bytes(self._sink.getvalue())
+        footer = int.from_bytes(data[-8:-4], "little")
+        if footer > limits.PARQUET_FOOTER_BYTES_MAX:
+            raise InvalidArgument(
+                f"The rows make a Parquet file with a footer of {footer:,} bytes; readers take {limits.PARQUET_FOOTER_BYTES_MAX:,}. "
+                "Nothing was written. Use fewer columns, or more buckets."
+            )
+        return data
 
     def _opened(self, rows: pa.Table | None) -> pq.ParquetWriter:
         if self._writer is None:
@@ -72,8 +79,17 @@ def repeated_columns(rows: pa.Table, known: Iterable[str] = ()) -> list[str]:
         return []
     sample = rows.slice(0, limits.DICTIONARY_SAMPLE_ROWS)
     skipped = set(known)
-    flat = [f.name for f in rows.schema if not (f.name in skipped or pa.types.is_nested(f.type))]
+    flat = [f.name for f in rows.schema if not (f.name in skipped or pa.types.is_nested(f.type) or _is_long(rows, f))]
     return [name for name in flat if pc.count_distinct(sample.column(name)).as_py() * 4 < sample.num_rows]
+
+
+def _is_long(rows: pa.Table, field: pa.Field) -> bool:
+    """Whether texts are so long that compression does as well: of a dictionary readers must expect the worst in every row."""
+    if not (pa.types.is_string(field.type) or pa.types.is_binary(field.type)):
+        return False
+    column = rows.column(field.name)
+    is_possible = column.nbytes > limits.DICTIONARY_TEXT_BYTES_MAX
+    return is_possible and (pc.max(pc.binary_length(column)).as_py() or 0) > limits.DICTIONARY_TEXT_BYTES_MAX
 
 
 def _misfit(error: Exception) -> InvalidArgument:

@@ -20,8 +20,9 @@ PROPERTIES_ENTRIES_MAX: Final = 10_000
 TIMELINE_FILE_BYTES_MAX: Final = 512 * MIB
 """One timeline record: a commit that touched a million files is about 300 MiB."""
 
-TIMELINE_FILES_MAX: Final = 1_000_000
-"""Names in the timeline folder; Hudi archives beyond about ninety."""
+TIMELINE_FILES_MAX: Final = 10_000_000
+"""Names in the timeline folder; Hudi archives beyond about ninety. Each is an object that is there: three million writes that
+nobody archives, and some GB of names."""
 
 AVRO_HEADER_ENTRIES_MAX: Final = 64
 """Metadata entries in an Avro container header; Avro itself needs two."""
@@ -29,11 +30,17 @@ AVRO_HEADER_ENTRIES_MAX: Final = 64
 SCHEMA_BYTES_MAX: Final = 16 * MIB
 """Avro schema text in a block header or commit."""
 
-SCHEMA_DEPTH_MAX: Final = 32
+SCHEMA_DEPTH_MAX: Final = 36
 """Nesting of a schema. Deeper ones exhaust the stacks of readers, ours or others'."""
 
-SCHEMA_FIELDS_MAX: Final = 100_000
+SCHEMA_DEPTH_WRITTEN_MAX: Final = 32
+"""The same of a table that we create or change: blocks of captured changes wrap the rows."""
+
+SCHEMA_FIELDS_MAX: Final = 250_000
 """Fields of a schema, all levels together."""
+
+SCHEMA_FIELDS_WRITTEN_MAX: Final = 100_000
+"""The same of a table that we create or change: files add Hudi's five columns, and captured changes have the rows twice."""
 
 BLOCK_BYTES_MAX: Final = 2 * GIB - 1
 """One log block; Java Hudi cannot hold more than an int's worth in memory."""
@@ -59,12 +66,22 @@ HISTORY_FILE_BYTES_MAX: Final = 4 * GIB
 PARQUET_FOOTER_BYTES_MAX: Final = 256 * MIB
 """Footer of a base file; it is decoded in one piece."""
 
-PARQUET_ROW_GROUP_BYTES_MAX: Final = 16 * GIB
-"""Uncompressed bytes that one row group may announce; Hudi's default is 120 MiB."""
+PARQUET_ROWS_PER_BYTE_MAX: Final = 1000
+"""Rows of a Parquet file for each of its bytes: every row has a key of its own. Keys that only count up, which are the smallest,
+reach 2 as Hudi, Spark and we write them, and 200 in the narrowest encoding there is."""
 
-PARQUET_EXPANSION_MAX: Final = 20_000
-"""Announced uncompressed bytes per stored byte of a column chunk; the best honest columns (one value) reach
-about a thousand times, a decompression bomb a million."""
+PARQUET_ROWS_FREE: Final = 1_000_000
+"""Rows that a Parquet file may always have."""
+
+NESTED_EXPANSION_FREE: Final = 64
+"""How many times its stored bytes a column inside of lists may take in memory, should all of it belong to one row; more only if
+that memory is there."""
+
+HELD_BYTES_FREE: Final = 256 * MIB
+"""What a read may always hold at once; beyond, half of the memory that is left."""
+
+MEMORY_BYTES_UNKNOWN: Final = 1 << 62
+"""Stands for a limit of memory that nobody has set."""
 
 PARTITION_DEPTH_MAX: Final = 64
 """Folder levels below a table."""
@@ -108,31 +125,12 @@ PREDICATE_TERMS_MAX: Final = 500
 LOG_BLOCKS_MAX: Final = 200_000
 """Blocks and damaged fragments of one log file; Hudi writes one to three. Keeps a file of nothing but magics cheap."""
 
-AVRO_RECORD_BYTES_MAX: Final = 256 * MIB
-"""One encoded row of an Avro block; rows near this size cannot pass Spark either."""
-
 AVRO_BLOCK_ARROW_BYTES_MAX: Final = 16 * GIB
-"""Arrow bytes that the rows of one Avro block may take in all; null structs take one byte there and many here."""
+"""Arrow bytes that one record of an Avro block could take, by its length, without a closer look: null structs in a list take one
+byte there and many here."""
 
 ORDERING_FIELDS_MAX: Final = 1000
 """Ordering values of one delete; tables have one or two."""
-
-PARQUET_PAGE_BYTES_FREE: Final = 64 * MIB
-"""A page of a Parquet file may always unfold to this; honest ones have about one MiB."""
-
-PARQUET_PAGE_EXPANSION_MAX: Final = 256
-"""Beyond that, how many times its stored bytes a page may unfold to."""
-
-PARQUET_UNFOLDED_BYTES_FREE: Final = 128 * MIB
-"""What the rows of a Parquet file may always take in memory; beyond, PARQUET_EXPANSION_MAX times its bytes. Columns
-that are all null in a wide table reach thousands of times, so less would refuse honest files."""
-
-PARQUET_TEXT_EXPANSION_MAX: Final = 500
-"""The same for texts and lists, which do not shrink so far: their keys lie beside them, and no two are equal."""
-
-PARQUET_STEP_BYTES_FREE: Final = 128 * MIB
-"""What one step may take at worst, if every row repeats the largest text that a dictionary can hold; beyond,
-PARQUET_PAGE_EXPANSION_MAX times the bytes of the file."""
 
 SCHEMA_BRANCHES_MAX: Final = 100
 """Types in a union of a schema; columns have two, null and their own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebraid.limits.units import GIB, MIB
+from lakebraid.limits.units import GIB, KIB, MIB
 
 CORRUPT_SCAN_BYTES: Final = 1 * MIB
 """How much is looked at in one go when searching the next block after a damaged one."""
@@ -22,6 +22,9 @@ DRIVER_MEMORY_BYTES_MIN: Final = 640 * MIB
 KEY_COMBINATIONS_MAX: Final = 1000
 """Keys that a `where` may pin before looking each of them up costs more than scanning."""
 
+TAKEN_BYTES: Final = 512 * MIB
+"""Rows from this size on are put into another order piece by piece: a copy of all of them may be too much."""
+
 AVRO_CHUNK_BYTES: Final = 1 * GIB
 """Arrow bytes that one step of decoding an Avro block may need at worst; larger blocks are decoded in steps."""
 
@@ -31,8 +34,9 @@ AVRO_TOGETHER_BYTES: Final = 16 * MIB
 AVRO_BATCH_ROWS: Final = 8192
 """Rows that the fast Avro reader makes at a time, at most."""
 
-PARQUET_HELD_BYTES: Final = 128 * MIB
-"""When so much is decoded, it is handed on, even if it is less than a batch."""
+PARQUET_HELD_BYTES: Final = 64 * MIB
+"""What one step of decoding a Parquet file may take at worst, and when so much is decoded, it is handed on: even if it is less
+than a batch, or one row."""
 
 NAMES_SHOWN_MAX: Final = 200
 """Names of columns that a message lists, and that are compared with a misspelt one."""
@@ -40,7 +44,7 @@ NAMES_SHOWN_MAX: Final = 200
 SPARK_TASK_BYTES: Final = 32 * MIB
 """File bytes of small slices that share one Spark task: each task costs some 80 ms of CPU before it reads anything."""
 
-PARQUET_STEP_ROWS: Final = 4096
+PARQUET_STEP_ROWS: Final = 512
 """Rows that are decoded at once where the pages cannot be looked at beforehand."""
 
 PARQUET_WHOLE_BYTES_MAX: Final = 4 * MIB
@@ -50,8 +54,7 @@ PARQUET_BUFFER_BYTES: Final = 1 * MIB
 """How much of a column chunk is read ahead: about a page."""
 
 LOG_BLOCK_ARROW_BYTES: Final = 96 * MIB
-"""Rows of one data block in memory; more make several blocks. Readers hold a block whole, and it stays below
-PARQUET_UNFOLDED_BYTES_FREE, so that no honest block is ever refused."""
+"""Rows of one data block in memory; more make several blocks. Readers hold a block whole, and it stays below HELD_BYTES_FREE."""
 
 LOG_BLOCK_SMALL_BYTES: Final = 1 * MIB
 """If all rows of a task take less, their blocks are written for speed, not for size: footers are a good part of them."""
@@ -64,6 +67,15 @@ BASE_ROW_GROUP_BYTES: Final = 128 * MIB
 
 DICTIONARY_SAMPLE_ROWS: Final = 4096
 """Rows that are looked at to tell whether the values of a column repeat."""
+
+DICTIONARY_TEXT_BYTES_MAX: Final = 64 * KIB
+"""A text of a dictionary in base files; columns with longer ones have none."""
+
+ROW_BYTES_MAX: Final = 256 * MIB
+"""One row in memory, when it is written: readers hold rows whole and several times, and larger ones do not pass Spark."""
+
+KEY_BYTES_MAX: Final = 1 * MIB
+"""One key, when it is written: the footer of a base file holds its least and its greatest key."""
 
 WRITE_TASK_ROWS: Final = 4_000_000
 """Rows that one task writes in process at a time: some hundred MiB of ordinary rows."""
@@ -189,9 +201,9 @@ CLUSTER_GROUP_BYTES: Final = 2 * GIB
 CLUSTER_GROUPS_MAX: Final = 30
 """Tasks of one clustering: Hudi's own number. The next clustering takes the others."""
 
-CLUSTER_PART_BYTES: Final = 256 * MIB
-"""File bytes whose rows a task of a clustering holds at once, some GiB unfolded; of more, its files are made in parts, and
-the slices are read once for each."""
+CLUSTER_PART_BYTES: Final = 1 * GIB
+"""Rows that a task of a clustering holds at once, as they lie in memory; of more, its files are made in parts, and the slices are
+read again for each."""
 
 BLOOM_ASK_COST: Final = 8
 """Asking a filter for one key takes as long as reading so many from a key column (0.4 against 0.05 microseconds)."""

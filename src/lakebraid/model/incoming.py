@@ -17,6 +17,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.model.arrow_casts import can_become, missing_inside
 from lakebraid.model.config import IS_DELETED_COLUMN, META_COLUMNS, MergeMode, TableConfig, TableType
 from lakebraid.model.identity import check_identity
+from lakebraid.model.sizes import check_sizes
 
 
 def prepare(
@@ -44,6 +45,7 @@ def prepare(
         if name in wanted.names:
             _check_ordered(ready.column(name), name)
     check_identity(ready, config)
+    check_sizes(ready, config.record_keys)
     return ready
 
 

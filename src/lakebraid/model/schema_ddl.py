@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.limits import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX
+from lakebraid.limits import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_WRITTEN_MAX
 
 _TOKEN: Final = re.compile(
     r"""
@@ -142,8 +142,8 @@ class _Parser:
     def type(self, depth: int) -> pa.DataType:
         token = self.token
         name = token.text.lower() if token.kind == "word" else ""
-        if depth > SCHEMA_DEPTH_MAX:
-            raise self.trouble(f"types are nested deeper than {SCHEMA_DEPTH_MAX} levels")
+        if depth > SCHEMA_DEPTH_WRITTEN_MAX:
+            raise self.trouble(f"types are nested deeper than {SCHEMA_DEPTH_WRITTEN_MAX} levels")
         if not name:
             raise self.trouble("expected a type")
         if name in _IMPOSSIBLE:

@@ -23,7 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.limits import SCHEMA_DEPTH_MAX, SCHEMA_FIELDS_MAX
+from lakebraid.limits import SCHEMA_DEPTH_WRITTEN_MAX, SCHEMA_FIELDS_WRITTEN_MAX
 from lakebraid.model.config import IS_DELETED_COLUMN, META_COLUMNS, OPERATION_COLUMN
 from lakebraid.model.schema_ddl import parse_ddl
 
@@ -105,8 +105,8 @@ def _fields(fields: Iterable[pa.Field], parent: str, depth: int) -> list[pa.Fiel
 
 def _fit(kind: pa.DataType, path: str, depth: int) -> pa.DataType:
     types = pa.types
-    if depth > SCHEMA_DEPTH_MAX:
-        raise _refused(path, f"is nested deeper than {SCHEMA_DEPTH_MAX} levels", "Flatten it")
+    if depth > SCHEMA_DEPTH_WRITTEN_MAX:
+        raise _refused(path, f"is nested deeper than {SCHEMA_DEPTH_WRITTEN_MAX} levels", "Flatten it")
     if kind in _HELD_AS:
         return _HELD_AS[kind]
     if isinstance(kind, pa.BaseExtensionType):
@@ -176,9 +176,9 @@ def _check_name(name: str, path: str) -> None:
 
 def _check_size(schema: pa.Schema) -> None:
     count = sum(_count(field.type) + 1 for field in schema)
-    if count > SCHEMA_FIELDS_MAX:
+    if count > SCHEMA_FIELDS_WRITTEN_MAX:
         raise InvalidArgument(
-            f"The schema has {count:,} fields, nested ones included; {SCHEMA_FIELDS_MAX:,} are the limit. "
+            f"The schema has {count:,} fields, nested ones included; {SCHEMA_FIELDS_WRITTEN_MAX:,} are the limit. "
             "Nothing was created. Keep rarely used ones in a map."
         )
 

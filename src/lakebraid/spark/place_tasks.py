@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.model.buckets import bucket_ids
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.keys import render_values
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.ordering import Ints
@@ -211,7 +212,7 @@ def _split(rows: pa.Table, tasks: Ints, number: int) -> pa.RecordBatch:
     arrays = [
         pa.array(found, pa.int32()),
         *(pa.repeat(pa.scalar(value, pa.int32()), len(found)) for value in (TABLE_KEYS, number, 0)),
-        streams(rows.take(pa.array(order)), starts),
+        streams(take_rows(rows, order), starts),
         pa.nulls(len(found), pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=GIVEN)
@@ -265,7 +266,7 @@ def _placed(piece: Piece, placed: Placed, numbers: Ints, task: int, call: int) -
         pa.repeat(pa.scalar(call, pa.int32()), size),
         pa.repeat(piece.operation, size),
         pa.array(np.diff(np.r_[starts, len(order)]), pa.int64()),
-        streams(piece.rows.take(pa.array(order)), starts),
+        streams(take_rows(piece.rows, order), starts),
         pa.nulls(size, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=PLACED)

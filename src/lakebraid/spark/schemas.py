@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, UserDefinedType
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.limits import SCHEMA_DEPTH_MAX
+from lakebraid.limits import SCHEMA_DEPTH_WRITTEN_MAX
 from lakebraid.model.schema_ddl import parse_ddl_type
 
 
@@ -27,8 +27,10 @@ def _fields(struct: StructType, parent: str, depth: int) -> list[pa.Field]:
 
 
 def _type(kind: DataType, path: str, depth: int) -> pa.DataType:
-    if depth > SCHEMA_DEPTH_MAX:
-        raise InvalidArgument(f"The column {path!r:.200} is nested deeper than {SCHEMA_DEPTH_MAX} levels. Flatten it.")
+    if depth > SCHEMA_DEPTH_WRITTEN_MAX:
+        raise InvalidArgument(
+            f"The column {path!r:.200} is nested deeper than {SCHEMA_DEPTH_WRITTEN_MAX} levels. Flatten it."
+        )
     match kind:
         case StructType():
             return pa.struct(_fields(kind, f"{path}.", depth + 1))

@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.model.buckets import bucket_ids
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
 from lakebraid.model.ordering import Ints
@@ -193,7 +194,7 @@ def _pieces(rows: pa.Table, tasks: Ints, partition: int, number: int) -> pa.Reco
     # numpy sorts small numbers by counting
     order = np.argsort(tasks.astype(np.uint16) if tasks.max() < 1 << 16 else tasks, kind="stable")
     found, starts = np.unique(tasks[order], return_index=True)
-    rows = rows.take(pa.array(order)) if len(found) > 1 else rows
+    rows = take_rows(rows, order) if len(found) > 1 else rows
     size = len(found)
     arrays = [
         pa.array(found, pa.int32()),

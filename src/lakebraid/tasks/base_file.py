@@ -16,6 +16,7 @@ from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.bloom import MAX_KEY, MIN_KEY, FilterOfKeys
 from lakebraid.format.parquet_write import ParquetFile
+from lakebraid.model.cutting import cut
 from lakebraid.model.evolution import with_meta
 from lakebraid.tasks.ranks import RANKS
 
@@ -95,7 +96,7 @@ def _row_groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
     held: list[pa.Table] = []
     rows = taken = 0
     for batch in batches:
-        for piece in _pieces(batch):
+        for piece in cut(batch, limits.BASE_ROW_GROUP_BYTES, limits.BASE_ROW_GROUP_ROWS):
             if held and (
                 rows + piece.num_rows > limits.BASE_ROW_GROUP_ROWS or taken + piece.nbytes > limits.BASE_ROW_GROUP_BYTES
             ):
@@ -105,15 +106,6 @@ def _row_groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
             rows, taken = rows + piece.num_rows, taken + piece.nbytes
     if held:
         yield pa.concat_tables(held)
-
-
-def _pieces(batch: pa.Table) -> Iterator[pa.Table]:
-    if batch.num_rows == 0:
-        return
-    count = max(1, -(-batch.nbytes // limits.BASE_ROW_GROUP_BYTES))
-    step = max(1, min(limits.BASE_ROW_GROUP_ROWS, -(-batch.num_rows // count)))
-    for first in range(0, batch.num_rows, step):
-        yield batch.slice(first, step)
 
 
 def _named(rows: pa.Table, stored: pa.Schema, name: str) -> pa.Table:

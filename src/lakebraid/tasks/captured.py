@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro_rows import format_avro_block
 from lakebraid.format.log_blocks import BlockType, HeaderKey, LogBlock, format_log
 from lakebraid.model.arrow_numpy import to_bools, to_mask
+from lakebraid.model.cutting import cut
 from lakebraid.model.evolution import without_meta
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.schema_text import table_schema_text
@@ -102,16 +102,8 @@ def format_captured(events: pa.Table, schema: pa.Schema, table: str, mode: str, 
     """The log file with these events, at least one, as the table's mode wants them."""
     text = _schema_text(without_meta(schema), table, mode)
     header = {HeaderKey.INSTANT_TIME: start, HeaderKey.SCHEMA: text}
-    count = max(1, -(-events.nbytes // limits.LOG_BLOCK_ARROW_BYTES))
-    step = -(-events.num_rows // count)
-    pieces = (events.slice(first, step) for first in range(0, events.num_rows, step))
-    data = format_log(LogBlock(BlockType.CDC, header, format_avro_block(piece, text)) for piece in pieces)
-    if len(data) > limits.LOG_FILE_BYTES_MAX:
-        raise InvalidArgument(
-            f"The changes of one file group take {len(data):,} bytes; readers take {limits.LOG_FILE_BYTES_MAX:,}. Nothing "
-            "was written. Write fewer rows at once, or capture less (hoodie.table.cdc.supplemental.logging.mode)."
-        )
-    return data
+    pieces = cut(events, limits.LOG_BLOCK_ARROW_BYTES)
+    return format_log(LogBlock(BlockType.CDC, header, format_avro_block(piece, text)) for piece in pieces)
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.names import BaseFileName
+from lakebraid.model.cutting import take_pieces, take_rows
 from lakebraid.model.ordering import Ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.base_file import format_base_file
@@ -61,34 +64,69 @@ def output_file_id(start: str, number: int, output: int) -> str:
 def run_clustering_task(storage: Storage, plan: CompactPlan, task: ClusterTask) -> list[StagedFile]:
     """Writes the base files of the new groups; nobody sees them yet. A file without rows is not written.
 
-    Without an order and for one file the rows stream through; else a bounded part of the files is made at once, and the
-    slices are read once for each part.
+    Without an order and for one file the rows stream through; else as many as fit into a bounded part of memory are put in
+    order at once, and the slices are read again for each further part.
     """
     if task.outputs == 1 and not plan.sort_by:
         return _place(storage, plan, task, 0, _ranked_rows(storage, plan, task))
+    files = groupby(_numbered(*_in_order(storage, plan, task), task.outputs), key=itemgetter(0))
     return [
-        file for output, rows in _outputs(storage, plan, task) for file in _place(storage, plan, task, output, [rows])
+        file for output, pieces in files for file in _place(storage, plan, task, output, (rows for _, rows in pieces))
     ]
 
 
-def _outputs(storage: Storage, plan: CompactPlan, task: ClusterTask) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each file, in their order."""
-    parts = max(1, min(task.outputs, -(-task.size // limits.CLUSTER_PART_BYTES)))
-    if parts == 1:
-        held = _together(_ranked_rows(storage, plan, task), plan.read)
-        yield from _cut(held, _ranks(held, plan.sort_by), range(task.outputs), task.outputs, held.num_rows)
-        return
-    narrow = _narrow(plan)
-    ranks = _ranks(_together(_rows(storage, narrow, task), narrow), plan.sort_by)
-    for part in range(parts):
-        wanted = range(task.outputs * part // parts, task.outputs * (part + 1) // parts)
-        held, own = _of_files(_ranked_rows(storage, plan, task), ranks, wanted, task)
-        yield from _cut(_together(held, plan.read), own, wanted, task.outputs, len(ranks))
+def _in_order(storage: Storage, plan: CompactPlan, task: ClusterTask) -> tuple[int, Iterator[pa.Table]]:
+    """How many rows there are, and the rows in their order."""
+    held, sizes = _held(_ranked_rows(storage, plan, task), plan)
+    count = held.num_rows
+    order = np.argsort(_ranks(held, plan.sort_by), kind="stable")
+    if held.column_names[: len(plan.read.columns)] == list(plan.read.columns):
+        return count, take_pieces(held, order)
+    # The rows of a batch count as equally large.
+    parts = np.cumsum(sizes[order]) // limits.CLUSTER_PART_BYTES
+    bounds = np.append(np.flatnonzero(np.diff(parts, prepend=-1)), count)
+    ranks: Ints = np.empty(count, np.int64)
+    ranks[order] = np.arange(count)
+    return count, _part_by_part(storage, plan, task, ranks, bounds)
 
 
-def _narrow(plan: CompactPlan) -> ReadPlan:
-    """The same rows in the same order, with no more columns than the order needs: at least one, to count them."""
-    return plan.read.of_columns(plan.sort_by or ("_hoodie_record_key",))
+def _held(batches: Iterable[pa.Table], plan: CompactPlan) -> tuple[pa.Table, Ints]:
+    """All rows, with no more columns than the order needs if they are too many; and the bytes of each row."""
+    narrow = list(plan.sort_by or ("_hoodie_record_key",))
+    held: list[pa.Table] = []
+    sizes: list[Ints] = []
+    taken = 0
+    for batch in batches:
+        if taken <= limits.CLUSTER_PART_BYTES < taken + batch.nbytes:
+            held = [part.select(narrow) for part in held]
+        taken += batch.nbytes
+        held.append(batch if taken <= limits.CLUSTER_PART_BYTES else batch.select(narrow))
+        sizes.append(np.full(batch.num_rows, batch.nbytes // max(1, batch.num_rows), np.int64))
+    rows = pa.concat_tables(held) if held else plan.read.output_schema.empty_table()
+    return rows, np.concatenate(sizes) if sizes else np.zeros(0, np.int64)
+
+
+def _part_by_part(
+    storage: Storage, plan: CompactPlan, task: ClusterTask, ranks: Ints, bounds: Ints
+) -> Iterator[pa.Table]:
+    """The rows in their order, those between two bounds of ranks at once."""
+    for first, last in pairwise(bounds):
+        held, own = _between(_ranked_rows(storage, plan, task), ranks, first, last, task)
+        if held:
+            yield from take_pieces(pa.concat_tables(held), np.argsort(own, kind="stable"))
+
+
+def _numbered(count: int, ordered: Iterable[pa.Table], outputs: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows, each piece with the number of the file it goes to: equally many into each."""
+    seen = 0
+    for rows in ordered:
+        first = 0
+        while first < rows.num_rows:
+            output = seen * outputs // count
+            fitting = -(-(output + 1) * count // outputs) - seen
+            piece = rows.slice(first, fitting)
+            yield output, piece
+            seen, first = seen + piece.num_rows, first + piece.num_rows
 
 
 def _rows(storage: Storage, read: ReadPlan, task: ClusterTask) -> Iterator[pa.Table]:
@@ -108,11 +146,6 @@ def _ranked_rows(storage: Storage, plan: CompactPlan, task: ClusterTask) -> Iter
             yield with_column(rows, kind)
 
 
-def _together(batches: Iterable[pa.Table], read: ReadPlan) -> pa.Table:
-    held = list(batches)
-    return pa.concat_tables(held) if held else read.output_schema.empty_table()
-
-
 def _ranks(rows: pa.Table, columns: Sequence[str]) -> Ints:
     """The place of each row in the order of these columns; equal ones, and all if there are none, keep theirs."""
     ranks = np.arange(rows.num_rows)
@@ -122,10 +155,10 @@ def _ranks(rows: pa.Table, columns: Sequence[str]) -> Ints:
     return ranks
 
 
-def _of_files(
-    batches: Iterable[pa.Table], ranks: Ints, wanted: range, task: ClusterTask
+def _between(
+    batches: Iterable[pa.Table], ranks: Ints, first: int, last: int, task: ClusterTask
 ) -> tuple[list[pa.Table], Ints]:
-    """Those of the rows that go into the wanted files, and their ranks."""
+    """Those of the rows whose ranks lie there, and these ranks."""
     held: list[pa.Table] = []
     own: list[Ints] = []
     seen = 0
@@ -133,10 +166,9 @@ def _of_files(
         here = ranks[seen : seen + batch.num_rows]
         seen += batch.num_rows
         _check_count(seen <= len(ranks), task)
-        files = here * task.outputs // len(ranks)
-        rows = np.flatnonzero((files >= wanted.start) & (files < wanted.stop))
+        rows = np.flatnonzero((here >= first) & (here < last))
         if len(rows):
-            held.append(batch.take(pa.array(rows)))
+            held.append(take_rows(batch, rows))
             own.append(here[rows])
     _check_count(seen == len(ranks), task)
     return held, np.concatenate(own) if own else np.zeros(0, np.int64)
@@ -150,16 +182,6 @@ def _check_count(fits: bool, task: ClusterTask) -> None:
             "something changes files in place. Nothing is visible; the plan stays. Look for what writes into this folder.",
             file=name,
         )
-
-
-def _cut(rows: pa.Table, ranks: Ints, wanted: range, outputs: int, total: int) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each wanted file, equally many in each."""
-    order = np.argsort(ranks, kind="stable")
-    files = ranks[order] * outputs // max(total, 1)
-    for output in wanted:
-        first, last = np.searchsorted(files, (output, output + 1))
-        if last > first:
-            yield output, rows.take(pa.array(order[first:last]))
 
 
 def _place(

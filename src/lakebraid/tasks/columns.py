@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.model.arrow_numpy import to_arrow, to_bools, to_ints, to_mask
+from lakebraid.model.arrow_numpy import to_bools, to_ints, to_mask
 from lakebraid.model.config import PartialMode
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, ranks
 from lakebraid.tasks.ranks import (
@@ -219,7 +220,7 @@ def _over_base(own: _Own, logs: _Logs, lots: list[_Lot]) -> tuple[pa.Table, Bool
     stays = ~logs.takes(row_ranks, at, late=own.late)
     lives = np.flatnonzero(stays | (logs.top[at] >= 0))
     on_top = _on_top(row_ranks, stays, own, logs)
-    rows = pa.concat_tables([base, logs.versions.rows])
+    rows = pa.concat_tables([base, logs.versions.rows, _nothing(base.schema)])
     columns: dict[str, pa.ChunkedArray] = {}
     winners: list[tuple[_Lot, Ranks]] = []
     for lot, said in _split(lots, kept):
@@ -228,8 +229,8 @@ def _over_base(own: _Own, logs: _Logs, lots: list[_Lot]) -> tuple[pa.Table, Bool
         has = _counted(base, lot, rules) & below.known & ~logs.takes(below, at, late=own.late)
         upper = lot.ranks.take(np.maximum(supplier, 0))
         wins = (supplier >= 0) & (~has | is_above(upper, below, late=own.late))
-        index = _index(np.where(wins, supplier + count, np.where(has, np.arange(count), on_top))[lives])
-        columns |= {name: rows.column(name).take(index) for name in lot.columns}
+        places = np.where(wins, supplier + count, np.where(has, np.arange(count), on_top))[lives]
+        columns |= _taken(rows, lot, np.where(places < 0, rows.num_rows - 1, places))
         if own.keeping is not None:
             found = _winning(below, upper, wins, has, at, logs, lot.clock)
             _watch(own.keeping, lot, at, found, logs)
@@ -238,10 +239,13 @@ def _over_base(own: _Own, logs: _Logs, lots: list[_Lot]) -> tuple[pa.Table, Bool
     return _with_ranks(merged, winners, rules, own.keeping), stays
 
 
-def _index(places: Ints) -> pa.Array:
-    """Where to take values from; null for -1."""
-    missing = places < 0
-    return pc.if_else(to_mask(missing), None, to_arrow(places)) if missing.any() else to_arrow(places)
+def _nothing(schema: pa.Schema) -> pa.Table:
+    """One row of nulls: what a column has that no version names."""
+    return pa.Table.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+
+
+def _taken(rows: pa.Table, lot: _Lot, places: Ints) -> dict[str, pa.ChunkedArray]:
+    return {name: take_rows(rows.select([name]), places).column(0) for name in lot.columns}
 
 
 def _watch(keeping: Keeping, lot: _Lot, at: Ints, found: Ranks, logs: _Logs) -> None:
@@ -300,8 +304,7 @@ def _alone(keys: Ints, logs: _Logs, lots: list[_Lot], keeping: Keeping | None) -
     for lot in lots:
         supplier = lot.supplier[keys]
         # What no version names is null, or the mark for "unchanged" that the newest one holds.
-        index = to_arrow(np.where(supplier >= 0, supplier, logs.top[keys]))
-        columns |= {name: rows.column(name).take(index) for name in lot.columns}
+        columns |= _taken(rows, lot, np.where(supplier >= 0, supplier, logs.top[keys]))
         if keeping is not None:
             nothing = np.zeros(len(keys), np.bool_)
             upper = lot.ranks.take(np.maximum(supplier, 0))

@@ -25,6 +25,8 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.format.log_blocks import POSITIONS, HeaderKey, LogBlock, format_log
 from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.arrow_numpy import to_ints
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.keys import render_values
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.model.schema_text import row_schema_text
@@ -153,7 +155,7 @@ def _sorted(batches: Iterable[pa.Table], columns: Sequence[str]) -> Iterator[pa.
 
 def _in_order(batches: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
     rows = pa.concat_tables(batches)
-    return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns]))
+    return take_rows(rows, to_ints(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns])))
 
 
 def _own_log(
@@ -194,7 +196,7 @@ def _tombstones(plan: CompactPlan, partition: str, versions: Versions, rows: Int
 
 def _marked_rows(plan: CompactPlan, schema_text: str, versions: Versions, rows: Ints, time: str) -> Iterator[LogBlock]:
     """Deletes that no delete block can tell, as the rows they came as: those mark themselves as deleted."""
-    told = versions.rows.take(pa.array(rows)).select(list(plan.read.columns))
+    told = take_rows(versions.rows, rows).select(list(plan.read.columns))
     told = told.filter(pc.is_valid(told.column("_hoodie_record_key")))
     form = block_format("parquet", plan.schema, plan.read.rules.order_columns)
     yield from row_blocks(BlockRules(time, schema_text, form), told)

@@ -45,7 +45,7 @@ class OpenBase:
         """The rows of row groups with the columns of `schema`, one of which the file must have."""
         known = {*self.file.schema_arrow.names}
         columns = [name for name in schema.names if name in known] + ([RANKS] if with_ranks and self.has_ranks else [])
-        for rows in read_parquet_rows(self.file, self.source, self.size, groups, columns, self.name):
+        for rows in read_parquet_rows(self.file, self.source, groups, columns, self.name):
             yield with_ranks_of(conform(rows, schema, self.name), rows)
 
     def digest(self, group: int, schema: pa.Schema) -> bytes | None:

@@ -25,6 +25,7 @@ from lakebraid.format.delete_list import DeletedKeys
 from lakebraid.format.log_blocks import POSITIONS, BlockType, HeaderKey, LogBlock, format_log, read_blocks
 from lakebraid.format.names import LogFileName
 from lakebraid.model.config import PartialMode
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.keys import render_values
 from lakebraid.model.ordering import Ints, winners
 from lakebraid.model.schema_text import row_schema_text, states_skeletons
@@ -146,7 +147,7 @@ def _whole(
     text = row_schema_text(plan.schema, plan.table)
     blocks = [
         *_deletes(versions, first, text, plan, task, with_order=False),
-        *row_blocks(_block_rules(plan, text, run), versions.rows.take(pa.array(kept)).select(list(plan.read.columns))),
+        *row_blocks(_block_rules(plan, text, run), take_rows(versions.rows, kept).select(list(plan.read.columns))),
         *_deletes(versions, last, text, plan, task, with_order=True),
     ]
     return _Written(tuple(blocks), len(kept), len(first) + len(last))
@@ -184,7 +185,7 @@ def _partial(
     if {*tables[0].column_names} != _columns(text):
         return None
     top, _ = _winners(versions)
-    rows = pa.concat_tables(tables).take(pa.array(top))
+    rows = take_rows(pa.concat_tables(tables), top)
     rules = _block_rules(plan, text, run)
     noted = tuple(name for name in rules.statistics if name in rows.column_names)
     blocks = tuple(row_blocks(replace(rules, is_partial=True, statistics=noted), rows))

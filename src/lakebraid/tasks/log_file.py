@@ -14,6 +14,7 @@ from lakebraid.format.avro_rows import format_avro_block
 from lakebraid.format.delete_list import format_delete_block
 from lakebraid.format.log_blocks import BlockType, HeaderKey, LogBlock, format_log
 from lakebraid.format.parquet_write import format_parquet
+from lakebraid.model.cutting import cut
 
 _CONSTANT = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
 
@@ -70,13 +71,7 @@ def format_log_file(
         blocks.append(delete_block(rules.start, rules.schema_text, deletes))
     if not blocks:
         raise InvalidArgument("A log file of no rows and no deletes was asked for. Nothing was written.")
-    data = format_log(blocks)
-    if len(data) > limits.LOG_FILE_BYTES_MAX:
-        raise InvalidArgument(
-            f"One task has {len(data):,} bytes for one file group; readers take {limits.LOG_FILE_BYTES_MAX:,}. Nothing "
-            "was written. Write fewer rows at once, or use more buckets."
-        )
-    return data
+    return format_log(blocks)
 
 
 def block_format(asked: str, schema: pa.Schema, order_columns: Sequence[str]) -> str:
@@ -94,7 +89,7 @@ def row_blocks(rules: BlockRules, rows: pa.Table) -> Iterator[LogBlock]:
     header = {HeaderKey.INSTANT_TIME: rules.start, HeaderKey.SCHEMA: rules.schema_text}
     if rules.is_partial:
         header[HeaderKey.IS_PARTIAL] = "true"
-    for piece in [rows] if rules.is_small and rows.num_rows else _pieces(rows):
+    for piece in [rows] if rules.is_small and rows.num_rows else cut(rows, limits.LOG_BLOCK_ARROW_BYTES):
         if rules.block_format == "avro":
             yield LogBlock(BlockType.AVRO, header, format_avro_block(piece, rules.schema_text))
         else:
@@ -111,12 +106,3 @@ def delete_block(instant_time: str, schema_text: str, deletes: Deletes) -> LogBl
 def _parquet(rows: pa.Table, rules: BlockRules) -> bytes:
     compression = "snappy" if rules.is_small else "zstd"
     return format_parquet(rows, constant=_CONSTANT, statistics=rules.statistics, compression=compression)
-
-
-def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
-    if rows.num_rows == 0:
-        return
-    count = -(-rows.nbytes // limits.LOG_BLOCK_ARROW_BYTES)
-    step = max(1, -(-rows.num_rows // max(count, 1)))
-    for first in range(0, rows.num_rows, step):
-        yield rows.slice(first, step)

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.model.arrow_numpy import to_arrow, to_bools, to_ints, to_mask
+from lakebraid.model.arrow_numpy import to_bools, to_ints, to_mask
+from lakebraid.model.cutting import take_pieces
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, winners
 from lakebraid.tasks.columns import Keeping, merge_columns
@@ -81,7 +82,7 @@ def _merge_whole(
         buried(versions, top[versions.deleted[top]])
     if keeping is not None and rules.order_columns:
         keeping.has_outrun |= _has_outrun(codes, versions, best, base_won, keeping)
-    yield versions.rows.take(to_arrow(top[~versions.deleted[top]]))
+    yield from take_pieces(versions.rows, top[~versions.deleted[top]])
 
 
 def _cut_times(codes: Ints, versions: Versions, count: int) -> Ints:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakebraid.model.config import TableType
+from lakebraid.model.cutting import take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.key_places import Find, Ground, Placed, by_number, place_by_keys, place_in_buckets
 from lakebraid.tasks.known_keys import KnownKeys
@@ -63,7 +64,7 @@ def _append(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Plac
             numbers = placed.numbers[start:stop][own]
             homes = pa.array([placed.targets[n].partition for n in numbers], pa.string())
             piece_plan = replace(plan, operation=piece.operation, file_ids=ids, known=known)
-            rows = piece.rows.take(pa.array(own))
+            rows = take_rows(piece.rows, own)
             yield from write_rows(storage, piece_plan, rows, task + at, places=Places(homes, numbers))
         start = stop
 

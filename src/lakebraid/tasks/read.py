@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakebraid import limits
-from lakebraid.format.parquet_rows import check_unfolded, open_parquet_file, read_parquet_rows
+from lakebraid.format.parquet_rows import open_parquet_file, read_parquet_rows
 from lakebraid.model.evolution import conform, widen
 from lakebraid.model.predicate import Predicate, columns_of
 from lakebraid.model.predicate_arrow import ColumnStats, may_match, to_arrow
@@ -103,17 +103,27 @@ def _base_batches(
         return
     ranks = [RANKS] if with_ranks and RANKS in known else []
     if present:
-        tables = read_parquet_rows(file, base.source, task.base_size, groups, [*present, *ranks], task.base_name)
+        tables = read_parquet_rows(file, base.source, groups, [*present, *ranks], task.base_name)
     else:
         tables = _nothing(sum(file.metadata.row_group(group).num_rows for group in groups))
-    taken = 0
+    # A file of an older schema may be narrow and the table wide.
+    added = sum(_null_bytes(f.type) for f in schema if f.name not in known)
+    rows_max = max(1, limits.PARQUET_HELD_BYTES // max(1, added))
     for table in tables:
-        rows = conform(table, schema, task.base_name) if present else _nulls(table.num_rows, schema)
-        rows = with_ranks_of(rows, table) if ranks else rows
-        # A file of an older schema may be short and the table wide.
-        taken += rows.nbytes
-        check_unfolded(taken, task.base_size, task.base_name)
-        yield rows
+        for first in range(0, table.num_rows, rows_max):
+            part = table.slice(first, rows_max)
+            rows = conform(part, schema, task.base_name) if present else _nulls(part.num_rows, schema)
+            yield with_ranks_of(rows, part)
+
+
+def _null_bytes(kind: pa.DataType) -> int:
+    """What a null takes in memory, about."""
+    if pa.types.is_struct(kind):
+        return 1 + sum(_null_bytes(field.type) for field in kind)
+    try:
+        return 1 + int(kind.bit_width) // 8
+    except ValueError:
+        return 5  # where a text or a list begins, and that it is null
 
 
 def _nothing(rows: int) -> Iterator[pa.Table]:

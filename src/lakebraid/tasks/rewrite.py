@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.cutting import take_pieces
 from lakebraid.model.evolution import with_meta
 from lakebraid.model.key_order import sort_keys
 from lakebraid.model.merge_rules import MergeRules, merge_rules
@@ -138,4 +139,4 @@ class _Tally:
 def _in_key_order(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """The rows of a new group, sorted: their keys' statistics then say more, and equal rows make equal files."""
     rows = pa.concat_tables(list(batches)).combine_chunks()
-    yield rows.take(pa.array(sort_keys(rows.column("_hoodie_record_key").combine_chunks())[0]))
+    yield from take_pieces(rows, sort_keys(rows.column("_hoodie_record_key").combine_chunks())[0])

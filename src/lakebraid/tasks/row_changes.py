@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import META_COLUMNS
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.evolution import with_meta
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
@@ -64,12 +65,12 @@ class RowChanges:
         ends = np.cumsum([0, *(piece.rows.num_rows for piece in self.pieces)])
         cuts = np.searchsorted(at, ends)
         pieces = [
-            Piece(piece.operation, piece.rows.take(pa.array(at[first:last] - start)))
+            Piece(piece.operation, take_rows(piece.rows, at[first:last] - start))
             for piece, start, first, last in zip(self.pieces, ends[:-1], cuts[:-1], cuts[1:], strict=True)
         ]
         return replace(
             self,
-            rows=self.rows.take(pa.array(at)),
+            rows=take_rows(self.rows, at),
             deleted=self.deleted[at],
             unconditional=self.unconditional[at],
             pieces=tuple(pieces),
@@ -79,7 +80,7 @@ class RowChanges:
         """The same, and behind them deletes of the keys at these places, whatever the ordering value of their rows."""
         gone = np.ones(len(at), np.bool_)
         identity = [name for name in self.identity if name in self.rows.column_names]
-        rows = self.rows.take(pa.array(at))
+        rows = take_rows(self.rows, at)
         return replace(
             self,
             rows=pa.concat_tables([self.rows, rows]),
@@ -90,7 +91,7 @@ class RowChanges:
 
     def versions(self, at: Ints, start: str) -> Versions:
         """Those at these places, as a merge takes them."""
-        rows = self.rows.take(pa.array(at)).combine_chunks()
+        rows = take_rows(self.rows, at).combine_chunks()
         ordering = tuple(rows.column(name).combine_chunks() for name in self.rules.order_columns)
         present = None
         if self.present is not None:

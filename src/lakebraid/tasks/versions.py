@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 from lakebraid.format.damage import damaged
 from lakebraid.format.delete_list import DeletedKeys
 from lakebraid.format.log_blocks import BlockType
+from lakebraid.memory import check_held
 from lakebraid.model.arrow_numpy import filled, to_arrow, to_bools, to_ints
 from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, PartialMode
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.evolution import conform, widen
 from lakebraid.model.keys import record_keys
 from lakebraid.model.merge_rules import KeyForm, MergeRules
@@ -75,7 +77,7 @@ def load_versions(
 
     `known` is what was read before for the same columns and keys; what is new is added.
     """
-    decoded = []
+    decoded, held = [], 0
     known = Known() if known is None else known
     blocks = placed_blocks(storage, plan, task, known)
     # The partial rows after skeletons say the same, and do not hide what others wrote in the meantime.
@@ -86,6 +88,8 @@ def load_versions(
         known.decoded[block.where] = found
         if len(found.rows):
             decoded.append((found, int(block.request_time)))
+            held += found.rows.nbytes if isinstance(found.rows, pa.Table) else 0
+            check_held(2 * held, f"Merging the logs of {task.log_names[0]}")  # they are put together twice
     versions = join_decoded(decoded, plan.rules, schema)
     return versions if versions is None or keys is None else _only_keys(versions, keys)
 
@@ -113,7 +117,7 @@ def take(versions: Versions, rows: Ints) -> Versions:
     present = versions.present
     return Versions(
         keys=versions.keys.take(index),
-        rows=versions.rows.take(index),
+        rows=take_rows(versions.rows, rows),
         order=versions.order.take(rows),
         ordering=tuple(values.take(index) for values in versions.ordering),
         deleted=versions.deleted[rows],

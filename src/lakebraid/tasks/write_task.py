@@ -15,6 +15,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.buckets import bucket_ids
 from lakebraid.model.config import TableConfig
+from lakebraid.model.cutting import take_rows
 from lakebraid.model.evolution import with_meta
 from lakebraid.model.grouping import Group, group_rows, join_group
 from lakebraid.model.incoming import prepare
@@ -155,7 +156,7 @@ def _batch(plan: WritePlan, rows: pa.Table, task: int, places: Places | None) ->
     order = order_keys([rows.column(name) for name in rules.order_columns], rows.num_rows)
     grouping = group_rows(keys, places.partitions, places.numbers, order)
     chosen = pa.array(grouping.rows)
-    rows = rows.take(chosen)
+    rows = take_rows(rows, grouping.rows)
     return _Batch(
         rows=rows,
         keys=keys.take(chosen),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile
+from lakebraid.errors import CommitRefused, CorruptFile
 from lakebraid.format.damage import damaged
 from lakebraid.format.times import is_instant_time
 
@@ -234,7 +234,13 @@ def format_entry(entry: Entry) -> bytes:
             "replaced_file": state.replaced_file,
         },
     }
-    return json.dumps(record, separators=(",", ":")).encode()
+    data = json.dumps(record, separators=(",", ":")).encode()
+    if len(data) > limits.LEDGER_ENTRY_BYTES_MAX:
+        raise CommitRefused(
+            f"The next entry of the ledger would take {len(data):,} bytes; {limits.LEDGER_ENTRY_BYTES_MAX:,} are the limit. Nothing "
+            f"was decided. {len(state.open):,} writes are open: let them end, or end those of dead writers with `rollback`.",
+        )
+    return data
 
 
 def parse_entry(data: bytes, where: str) -> Entry:

@@ -14,7 +14,15 @@ from itertools import groupby
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import CorruptFile, InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.errors import (
+    CorruptFile,
+    EnvironmentProblem,
+    InvalidArgument,
+    ObjectExists,
+    ObjectNotFound,
+    OutcomeUnknown,
+    StorageError,
+)
 from lakebraid.format.history import (
     ArchivedInstant,
     HistoryFile,
@@ -90,7 +98,7 @@ def merge_layers(storage: Storage, config: TableConfig) -> int:
         try:
             rows = {_key(row): row for row in history_rows(storage, config, merged)}
             file = _put_file(storage, config, list(rows.values()), _name(merged[0]).layer + 1, is_whole=True)
-        except (CorruptFile, InvalidArgument, ObjectNotFound, OutcomeUnknown):
+        except (CorruptFile, EnvironmentProblem, InvalidArgument, ObjectNotFound, OutcomeUnknown):
             return done
         kept = [entry for entry in manifest.files if entry not in merged]
         _create_manifest(storage, config, manifest, (*kept, file))

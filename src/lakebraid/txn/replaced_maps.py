@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.errors import CorruptFile, InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.damage import damaged
 from lakebraid.format.times import is_instant_time
 from lakebraid.model.partitions import check_partition_path
@@ -139,7 +139,14 @@ def format_map(given: ReplacedMap) -> bytes:
         "partitions": dict(given.replaced.partitions),
         "before": list(given.before),
     }
-    return json.dumps(record, separators=(",", ":")).encode()
+    data = json.dumps(record, separators=(",", ":")).encode()
+    if len(data) > limits.REPLACED_MAP_BYTES_MAX:
+        raise InvalidArgument(
+            f"{len(given.replaced.partitions):,} partitions have been overwritten; the map of them would take {len(data):,} bytes, "
+            f"and {limits.REPLACED_MAP_BYTES_MAX:,} are the limit. Nothing was written. Overwrite the whole table once: that "
+            "begins a new map."
+        )
+    return data
 
 
 def parse_map(data: bytes, name: str, where: str) -> ReplacedMap:

@@ -103,7 +103,7 @@ def _keys(storage: Storage, name: str, size: int, *, since: str | None = None) -
     source = open_base(storage, name)
     file = open_parquet_file(source, size, name)
     groups = list(range(file.metadata.num_row_groups))
-    for rows in read_parquet_rows(file, source, size, groups, [_TIME, _KEY], name):
+    for rows in read_parquet_rows(file, source, groups, [_TIME, _KEY], name):
         kept = rows if since is None else rows.filter(pc.equal(rows.column(_TIME), since))
         yield kept.column(_KEY).combine_chunks().cast(pa.string())
 
