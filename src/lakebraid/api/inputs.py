@@ -7,11 +7,14 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
-from lakebraid.model.evolving import is_wider
+from lakebraid.model.arrow_casts import exact_cast
+from lakebraid.model.evolving import is_wider, widened
+from lakebraid.model.exact import Inexact, exact_array, refused
 
 
 def is_spark(data: object) -> bool:
@@ -64,7 +67,7 @@ def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
     kind = type(data)
     try:
         if kind.__module__.startswith("pandas"):
-            return _narrowed(pa.Table.from_pandas(data, preserve_index=False), table)
+            return _from_pandas(data, table)
         if kind.__module__.startswith("polars") and kind.__name__ == "LazyFrame":
             data = data.collect()
         if hasattr(data, "__arrow_c_stream__"):
@@ -72,10 +75,10 @@ def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
         if hasattr(data, "to_arrow"):
             return data.to_arrow()
         if isinstance(data, Mapping):
-            return pa.table({name: _array(list(values), _type(table, name)) for name, values in data.items()})
+            return pa.table({name: _column(values, name, table) for name, values in data.items()})
         if isinstance(data, Iterable) and not isinstance(data, str | bytes):
             return _from_rows(list(data), table)
-    except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
+    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidArgument(
             f"These rows ({kind.__name__}) cannot be turned into Arrow columns: {error!s:.300}. Nothing was written. "
             "Mend the named column, or give an Arrow table with the types you mean."
@@ -89,28 +92,67 @@ def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
 def _from_rows(rows: list[Any], table: pa.Schema | None) -> pa.Table:
     """Rows of plain Python; a column that only some of them have is null in the others."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: _array([row.get(name) for row in rows], _type(table, name)) for name in names})
+    return pa.table({name: _array([row.get(name) for row in rows], name, table) for name in names})
 
 
-def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
+def _from_pandas(data: Any, table: pa.Schema | None) -> pa.Table:
+    """The columns of a pandas frame, in which NaN, NaT and NA are NULL. Columns of objects are plain Python values."""
+    are_objects = [kind == object for kind in data.dtypes]
+    rest = pa.Table.from_pandas(data.loc[:, [not is_object for is_object in are_objects]], preserve_index=False)
+    typed = iter(rest.columns)
+    columns = []
+    for at, (name, is_object) in enumerate(zip(map(str, data.columns), are_objects, strict=True)):
+        if is_object:
+            series = data.iloc[:, at]
+            columns.append(_array([*series.where(series.notna(), None)], name, table))
+        else:
+            columns.append(_narrowed(next(typed), _type(table, name)))
+    return pa.Table.from_arrays(columns, names=[*map(str, data.columns)])
+
+
+def _column(values: Any, name: str, table: pa.Schema | None) -> pa.Array | pa.ChunkedArray:
+    """A column of a mapping: Arrow's, pandas', numpy's, or any values."""
+    if type(values).__module__.startswith("pandas"):
+        return _from_pandas(values.to_frame(name), table).column(0)
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        values = pa.array(values)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return _narrowed(values, _type(table, name))
+    return _array(list(values), name, table)
+
+
+def _array(values: list[Any], name: str, table: pa.Schema | None) -> pa.Array:
     """Plain values in the table's type; in a wider one, if they do not fit and there is one."""
+    kind = _type(table, name)
     try:
-        return pa.array(values, kind)
-    except pa.ArrowException:
-        array = pa.array(values)
-        if kind is None or not is_wider(array.type, kind):
-            raise
-        return array
+        return exact_array(values, pa.infer_type(values) if kind is None else kind)
+    except Inexact as trouble:
+        wider = None if kind is None else _wider(values, kind)
+        if wider is None:
+            raise refused(trouble, name) from None
+        return wider
 
 
-def _narrowed(rows: pa.Table, table: pa.Schema | None) -> pa.Table:
-    """The same rows in the table's narrower types, where the values fit: pandas knows no int of its own accord."""
-    for at, field in enumerate(rows.schema):
-        kind = _type(table, field.name)
-        if kind is not None and is_wider(field.type, kind):
-            with contextlib.suppress(pa.ArrowException):
-                rows = rows.set_column(at, field.name, rows.column(at).cast(kind))
-    return rows
+def _wider(values: list[Any], kind: pa.DataType) -> pa.Array | None:
+    """The values in the type to which they widen a column; None if they do not, or not all of them fit then."""
+    with contextlib.suppress(Inexact, pa.ArrowException, OverflowError, ValueError, TypeError):
+        wider = widened(kind, pa.infer_type(values))
+        return None if wider is None else exact_array(values, wider)
+    return None
+
+
+def _narrowed(column: pa.Array | pa.ChunkedArray, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """The same values in the table's narrower type, where they fit: pandas and numpy know no int of their own accord.
+
+    Their doubles become the nearest floats, as Python's do.
+    """
+    if kind is None or not is_wider(column.type, kind):
+        return column
+    with contextlib.suppress(Inexact):
+        if kind == pa.float32():
+            return exact_array(column.to_pylist(), kind)
+        return exact_cast(column, kind)
+    return column
 
 
 def _type(table: pa.Schema | None, name: str) -> pa.DataType | None:
