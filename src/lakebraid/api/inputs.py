@@ -97,7 +97,7 @@ def _from_rows(rows: list[Any], table: pa.Schema | None) -> pa.Table:
 
 def _from_pandas(data: Any, table: pa.Schema | None) -> pa.Table:
     """The columns of a pandas frame, in which NaN, NaT and NA are NULL. Columns of objects are plain Python values."""
-    are_objects = [kind == object for kind in data.dtypes]
+    are_objects = [isinstance(kind, np.dtype) and kind.kind == "O" for kind in data.dtypes]
     rest = pa.Table.from_pandas(data.loc[:, [not is_object for is_object in are_objects]], preserve_index=False)
     typed = iter(rest.columns)
     columns = []
@@ -114,10 +114,10 @@ def _column(values: Any, name: str, table: pa.Schema | None) -> pa.Array | pa.Ch
     """A column of a mapping: Arrow's, pandas', numpy's, or any values."""
     if type(values).__module__.startswith("pandas"):
         return _from_pandas(values.to_frame(name), table).column(0)
-    if isinstance(values, np.ndarray) and values.dtype != object:
-        values = pa.array(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        return _narrowed(pa.array(values), _type(table, name))
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        return _narrowed(values, _type(table, name))
+        return values
     return _array(list(values), name, table)
 
 
