@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -91,8 +92,27 @@ def _as_table(data: Any, table: pa.Schema | None) -> pa.Table:
 
 def _from_rows(rows: list[Any], table: pa.Schema | None) -> pa.Table:
     """Rows of plain Python; a column that only some of them have is null in the others."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: _array([row.get(name) for row in rows], name, table) for name in names})
+    names = dict.fromkeys(itertools.chain.from_iterable(rows))
+    fitting = _fitting(rows, {name: kind for name in names if (kind := _type(table, name)) is not None})
+    others = (name for name in names if name not in fitting)
+    columns = fitting | {name: _array([row.get(name) for row in rows], name, table) for name in others}
+    return pa.table({name: columns[name] for name in names})
+
+
+def _fitting(rows: list[Any], kinds: dict[str, pa.DataType]) -> dict[str, pa.Array]:
+    """The columns in these types, but for those with a value that does not fit.
+
+    A few rows at a time: all columns of them are taken while the processor has them at hand.
+    """
+    parts: dict[str, list[pa.Array]] = {name: [] for name in kinds}
+    for start in range(0, len(rows), limits.PLAIN_ROWS):
+        some = rows[start : start + limits.PLAIN_ROWS]
+        for name in [*parts]:
+            try:
+                parts[name].append(exact_array([row.get(name) for row in some], kinds[name]))
+            except Inexact:
+                del parts[name]
+    return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}
 
 
 def _from_pandas(data: Any, table: pa.Schema | None) -> pa.Table:

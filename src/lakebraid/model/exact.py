@@ -75,9 +75,9 @@ class Inexact(ValueError):
 def refused(trouble: Inexact, column: str, undone: str = "Nothing was written.") -> InvalidArgument:
     """What the user is told."""
     name = ".".join((column, *trouble.path))
-    row = "" if trouble.row is None else f"Row {trouble.row}: "
+    place = "Column" if trouble.row is None else f"Row {trouble.row}: column"
     return InvalidArgument(
-        f"{row}column {name!r} has the type {trouble.kind!s:.300} and cannot take {trouble.shown}: {trouble.why}. {undone} "
+        f"{place} {name!r} has the type {trouble.kind!s:.300} and cannot take {trouble.shown}: {trouble.why}. {undone} "
         f"{trouble.instead}.",
         column=column,
         row=trouble.row,
@@ -128,9 +128,8 @@ def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
     if is_.is_float32(kind):
         return found <= {_NONE, float} and _fit_floats([v for v in values if v is not None])
     if is_.is_timestamp(kind):
-        is_local = kind.tz is None
-        all_alike = found <= {_NONE, datetime} and all((v.tzinfo is None) is is_local for v in values if v is not None)
-        return all_alike and _STEPS[kind.unit] == 1
+        zones = {v.tzinfo for v in values if v is not None} if found <= {_NONE, datetime} else set()
+        return bool(zones) and all((zone is None) is (kind.tz is None) for zone in zones) and _STEPS[kind.unit] == 1
     if is_.is_list(kind):
         return found <= {_NONE, list, tuple} and _is_plain(_inside(values), kind.value_type)
     if is_.is_map(kind):
@@ -142,16 +141,15 @@ def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
 
 
 def _inside(values: Sequence[Any]) -> list[Any]:
-    return list(itertools.chain.from_iterable(value for value in values if value is not None))
+    return list(itertools.chain.from_iterable(filter(None, values)))
 
 
 def _entries(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    given = [value for value in values if value is not None]
-    return _inside(given), list(itertools.chain.from_iterable(value.values() for value in given))
+    return _inside(values), list(itertools.chain.from_iterable(map(dict.values, filter(None, values))))
 
 
 def _are_plain_structs(values: Sequence[Any], kind: pa.DataType) -> bool:
-    given = [value for value in values if value is not None]
+    given = list(filter(None, values))
     names = {field.name for field in kind}
     return names.issuperset(itertools.chain.from_iterable(given)) and all(
         _is_plain([value.get(field.name) for value in given], field.type) for field in kind
@@ -291,7 +289,7 @@ def _bytes(value: Any, kind: pa.DataType) -> bytes:
 def _date(value: Any, kind: pa.DataType) -> date:
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
-    instead = "Say which day it is: .date()" if isinstance(value, datetime) else "Convert it in the rows"
+    instead = "Say which day it is: .date()" if isinstance(value, datetime) else "Convert it first"
     raise _another(value, kind, "a date", instead)
 
 
@@ -368,7 +366,7 @@ def _not(value: Any, kind: pa.DataType, why: str, instead: str) -> Inexact:
     return Inexact(f"{shown} ({type(value).__name__})", kind, why, instead)
 
 
-def _another(value: Any, kind: pa.DataType, wanted: str, instead: str = "Convert it in the rows") -> Inexact:
+def _another(value: Any, kind: pa.DataType, wanted: str, instead: str = "Convert it first") -> Inexact:
     return _not(value, kind, f"it is not {wanted}", instead)
 
 
