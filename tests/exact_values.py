@@ -12,7 +12,7 @@ import struct
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final
 
@@ -54,7 +54,7 @@ EDGES: Final[list[Any]] = [
     -(2**63), 10**18, 10**30, 10**400, 0.0, -0.0, 1.0, 1.5, 0.1, -2.7, 1e300, -1e300, 1e-300, 3.4028235e38, 3.5e38, 2.0**31, 2.0**53,
     2.0**63, math.nan, math.inf, -math.inf, 5e-324, 16777217.0, Decimal(5), Decimal("5.5"), Decimal("1.50"), Decimal("1.55"),
     Decimal("0.1"), Decimal("0.5"), Decimal("1E+5"), Decimal("1E+1000"), Decimal("-0.0"), Decimal("NaN"), Decimal("Infinity"),
-    Decimal("999999999.9"), Decimal(9999999999), Decimal("0.0000000000000000001"), "", "5", "1.5", "true", "2024-05-17", "\ud800", "ä",
+    Decimal("999999999.9"), Decimal(9999999999), Decimal("0.0000000000000000001"), Decimal("5.93655777477653163456457967824E-28"), Decimal("0E-60"), Decimal(10) ** 30, "", "5", "1.5", "true", "2024-05-17", "\ud800", "ä",
     b"", b"5", b"\xff", bytearray(b"x"), memoryview(b"x"), date(2024, 5, 17), date(1, 1, 1), date(9999, 12, 31),
     datetime(2024, 5, 17), datetime(2024, 5, 17, 5, 6, 7, 8), datetime(2024, 5, 17, tzinfo=UTC),
     datetime(2024, 5, 17, 0, 0, 0, 1, tzinfo=_OSLO), datetime(1, 1, 2, tzinfo=_OSLO), time(1, 2), timedelta(1),
@@ -138,7 +138,7 @@ def _number(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_decimal(kind):
         scaled = exact * 10**kind.scale
         fits = scaled.denominator == 1 and abs(scaled) < 10**kind.precision
-        return Decimal(int(scaled)).scaleb(-kind.scale) if fits else REFUSED
+        return Decimal(int(scaled)).scaleb(-kind.scale, Context(prec=60)) if fits else REFUSED
     if not exact:
         return math.copysign(0.0, value)
     try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pandas as pd
@@ -111,6 +111,27 @@ def test_a_column_is_kept_or_refused_in_chunks_dictionaries_and_nested_columns(s
             check_kept_or_refused(lambda n=nested, i=into: [conformed(n[1:], i, "n").to_pylist()[1][0]["a"]], expected)
             chunks = pa.chunked_array([pa.nulls(3, source), array])
             check_kept_or_refused(lambda c=chunks, t=target: conformed(c, t, "n").to_pylist()[3:], expected)
+
+
+@given(st.data(), st.integers(1, 38), st.integers(1, 38))
+def test_decimals_and_whole_numbers_are_kept_or_refused_whatever_their_digits(
+    data: st.DataObject, given_digits: int, digits: int
+) -> None:
+    """Arrow's own cast of 10**30 from decimal(38, 2) to decimal(38, 18) is another number."""
+    source = pa.decimal128(given_digits, data.draw(st.integers(0, given_digits)))
+    target = pa.decimal128(digits, data.draw(st.integers(0, digits)))
+    units = data.draw(
+        st.integers(0, given_digits - 1).map(lambda zeros: 10**zeros) | st.integers(0, 10**given_digits - 1)
+    )
+    value = Decimal(units).scaleb(-source.scale, Context(prec=60))
+    for kind in (target, pa.int64(), pa.float64()):
+        check_kept_or_refused(
+            lambda kind=kind: conformed(pa.array([value], source), kind, "n").to_pylist(), held(value, kind)
+        )
+        check_kept_or_refused(lambda kind=kind: taken([value], kind), held(value, kind))
+    if units < 2**63:
+        check_kept_or_refused(lambda: conformed(pa.array([units]), target, "n").to_pylist(), held(units, target))
+        check_kept_or_refused(lambda: taken([units], target), held(units, target))
 
 
 def test_the_value_its_row_its_place_and_what_to_do_are_told() -> None:

@@ -7,8 +7,9 @@ where it rounds (a double into a float, a decimal into a double and back) values
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,9 @@ import pyarrow.compute as pc
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.exact import Inexact, exact_array, is_bytes, is_list, is_text, refused
+
+_DIGITS_MAX: Final = 38
+"""Of a decimal128."""
 
 
 def conformed(column: pa.Array | pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
@@ -113,18 +117,24 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _cast_numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
     is_ = pa.types
-    source = array.type
-    if is_.is_floating(source) and is_.is_floating(kind):
+    if is_.is_floating(array.type) and is_.is_floating(kind):
         return _cast_floats(array, kind)
-    is_rounded = is_.is_floating(source if is_.is_decimal(kind) else kind if is_.is_decimal(source) else pa.null())
-    if not is_rounded:
-        try:
-            if is_.is_integer(source) and is_.is_decimal(kind):
-                array = pc.cast(array, pa.decimal128(20, 0))  # else Arrow goes by the digits that the type may have
+    if is_.is_integer(array.type) and is_.is_decimal(kind):
+        array = pc.cast(array, pa.decimal128(20, 0))  # else Arrow goes by the digits that the type may have
+    if not _may_be_wrong(array.type, kind):
+        with contextlib.suppress(
+            pa.ArrowException
+        ):  # one does not fit, or Arrow is too strict, as with 2**54 into a double
             return pc.cast(array, kind)
-        except pa.ArrowException:
-            pass  # one of them does not fit, or Arrow is too strict, as with 2**54 into a double
     return exact_array(array.to_pylist(), kind)
+
+
+def _may_be_wrong(source: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether Arrow's cast rounds, or gives other digits without a word where those that there may be are more than 38."""
+    is_ = pa.types
+    if is_.is_decimal(source) and is_.is_decimal(kind):
+        return bool(source.precision + kind.scale - source.scale > _DIGITS_MAX)
+    return bool(is_.is_floating(source if is_.is_decimal(kind) else kind if is_.is_decimal(source) else pa.null()))
 
 
 def _cast_floats(array: pa.Array, kind: pa.DataType) -> pa.Array:

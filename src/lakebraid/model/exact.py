@@ -39,7 +39,6 @@ _WHOLE: Final = frozenset(
 _PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...]] = (
     (pa.types.is_integer, _WHOLE),
     (pa.types.is_float64, frozenset({_NONE, float, int, np.float64, np.float32})),
-    (pa.types.is_decimal, frozenset({_NONE, Decimal, int})),
     (pa.types.is_string, frozenset({_NONE, str, np.str_})),
     (pa.types.is_binary, frozenset({_NONE, bytes, bytearray})),
     (pa.types.is_boolean, frozenset({_NONE, bool})),
@@ -125,6 +124,8 @@ def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
     for is_kind, plain in _PLAIN:
         if is_kind(kind):
             return found <= plain
+    if is_.is_decimal(kind):
+        return found <= {_NONE, Decimal, int} and _are_coarse(values, kind.scale)
     if is_.is_float32(kind):
         return found <= {_NONE, float} and _fit_floats([v for v in values if v is not None])
     if is_.is_timestamp(kind):
@@ -154,6 +155,11 @@ def _are_plain_structs(values: Sequence[Any], kind: pa.DataType) -> bool:
     return names.issuperset(itertools.chain.from_iterable(given)) and all(
         _is_plain([value.get(field.name) for value in given], field.type) for field in kind
     )
+
+
+def _are_coarse(values: Sequence[Any], scale: int) -> bool:
+    """Whether no decimal begins so far behind the point that Arrow would divide it by more than it has a power of ten for."""
+    return min(map(Decimal.adjusted, [v for v in values if type(v) is Decimal]), default=0) >= -scale - 1
 
 
 def _fit_floats(values: Sequence[float]) -> bool:
