@@ -19,7 +19,6 @@ None is NULL. Scalars of numpy, pandas and Arrow count as what they hold. `arrow
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
@@ -31,22 +30,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakebraid.errors import InvalidArgument
+from lakebraid.model.plain_values import STEPS, are_plain, fit_floats
 
-_NONE: Final = type(None)
-_WHOLE: Final = frozenset(
-    {_NONE, int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64}
-)
-_PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...]] = (
-    (pa.types.is_integer, _WHOLE),
-    (pa.types.is_float64, frozenset({_NONE, float, int, np.float64, np.float32})),
-    (pa.types.is_string, frozenset({_NONE, str, np.str_})),
-    (pa.types.is_binary, frozenset({_NONE, bytes, bytearray})),
-    (pa.types.is_boolean, frozenset({_NONE, bool})),
-    (pa.types.is_date, frozenset({_NONE, date})),
-)
-"""Kinds of columns, and values that Arrow turns into them exactly or not at all."""
 _DIGITS_MAX: Final = 40
-_STEPS: Final = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}
 
 
 class Inexact(ValueError):
@@ -90,7 +76,7 @@ def exact_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     >>> exact_array([1, 2.0, None], pa.int64()).to_pylist()
     [1, 2, None]
     """
-    if _is_plain(values, kind):
+    if are_plain(values, kind):
         try:
             return pa.array(values, kind)
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
@@ -115,58 +101,6 @@ def _converted(values: Iterable[Any], kind: pa.DataType) -> Iterator[Any]:
         except Inexact as trouble:
             trouble.at(row)
             raise
-
-
-def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
-    """Whether Arrow itself takes these values exactly, or raises."""
-    is_ = pa.types
-    found = set(map(type, values))
-    for is_kind, plain in _PLAIN:
-        if is_kind(kind):
-            return found <= plain
-    if is_.is_decimal(kind):
-        return found <= {_NONE, Decimal, int} and _are_coarse(values, kind.scale)
-    if is_.is_float32(kind):
-        return found <= {_NONE, float} and _fit_floats([v for v in values if v is not None])
-    if is_.is_timestamp(kind):
-        zones = {v.tzinfo for v in values if v is not None} if found <= {_NONE, datetime} else set()
-        return bool(zones) and all((zone is None) is (kind.tz is None) for zone in zones) and _STEPS[kind.unit] == 1
-    if is_.is_list(kind):
-        return found <= {_NONE, list, tuple} and _is_plain(_inside(values), kind.value_type)
-    if is_.is_map(kind):
-        return found <= {_NONE, dict} and all(
-            _is_plain(part, inner)
-            for part, inner in zip(_entries(values), (kind.key_type, kind.item_type), strict=True)
-        )
-    return is_.is_struct(kind) and found <= {_NONE, dict} and _are_plain_structs(values, kind)
-
-
-def _inside(values: Sequence[Any]) -> list[Any]:
-    return list(itertools.chain.from_iterable(filter(None, values)))
-
-
-def _entries(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    return _inside(values), list(itertools.chain.from_iterable(map(dict.values, filter(None, values))))
-
-
-def _are_plain_structs(values: Sequence[Any], kind: pa.DataType) -> bool:
-    given = list(filter(None, values))
-    names = {field.name for field in kind}
-    return names.issuperset(itertools.chain.from_iterable(given)) and all(
-        _is_plain([value.get(field.name) for value in given], field.type) for field in kind
-    )
-
-
-def _are_coarse(values: Sequence[Any], scale: int) -> bool:
-    """Whether no decimal begins so far behind the point that Arrow would divide it by more than it has a power of ten for."""
-    return min(map(Decimal.adjusted, [v for v in values if type(v) is Decimal]), default=0) >= -scale - 1
-
-
-def _fit_floats(values: Sequence[float]) -> bool:
-    given = np.array(values, np.float64)
-    with np.errstate(over="ignore", under="ignore"):
-        nearest = given.astype(np.float32)
-    return bool(np.all((np.isinf(nearest) == np.isinf(given)) & ((nearest == 0) == (given == 0))))
 
 
 def _unboxed(value: Any, kind: pa.DataType) -> Any:
@@ -243,7 +177,7 @@ def _floating(value: Any, kind: pa.DataType) -> float:
 
 def _nearest(value: float, kind: pa.DataType) -> float:
     """A float column means the nearest float, for Python has no other floats than doubles; but no digits at all is too few."""
-    if _fit_floats([value]):
+    if fit_floats([value]):
         return value
     raise _not(value, kind, "it is out of range", "Widen the column to double first (`alter().widen`), or correct it")
 
@@ -325,7 +259,7 @@ def _timestamp(value: Any, kind: pa.DataType) -> datetime:
 
 
 def _check_step(value: Any, microsecond: int, kind: pa.DataType) -> None:
-    if microsecond % _STEPS[kind.unit]:
+    if microsecond % STEPS[kind.unit]:
         raise _not(value, kind, f"it is finer than {kind.unit}", "Round it, so that you decide how")
 
 
