@@ -56,7 +56,7 @@ def test_columns_of_a_frame_that_fit_are_kept_and_others_refused(table: Table, s
     found = {r["id"]: r for r in table.to_arrow().to_pylist()}
     for key, (name, value, expected) in enumerate(kept):
         assert same(found[key][name], expected), (name, value)
-    before = table.to_arrow().sort_by("id")
+    before = repr(table.to_arrow().sort_by("id").to_pylist())  # NaN is equal to nothing
     for name in GIVEN:
         lossy = [value for value, expected in _pairs(name) if expected is REFUSED]
         assert lossy
@@ -69,7 +69,7 @@ def test_columns_of_a_frame_that_fit_are_kept_and_others_refused(table: Table, s
     for keys in ("id double", "id double, ts bigint"):
         with pytest.raises(InvalidArgument, match=r"column 'id' .* cannot take 5.5"):
             table.delete(spark.createDataFrame([(5.5, 9)[: 1 + keys.count(",")]], keys))
-    assert table.to_arrow().sort_by("id").equals(before)
+    assert repr(table.to_arrow().sort_by("id").to_pylist()) == before
 
 
 def test_the_format_refuses_what_would_be_cut_off(table: Table, spark: SparkSession) -> None:
