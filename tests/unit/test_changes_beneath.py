@@ -140,9 +140,9 @@ def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Followed:
     read: list[tuple[str, ...]] = []
     reading = OpenBase.read
 
-    def noted(self: OpenBase, groups: Any, schema: pa.Schema) -> Any:
+    def noted(self: OpenBase, groups: Any, schema: pa.Schema, **how: Any) -> Any:
         read.append(tuple(schema.names))
-        return reading(self, groups, schema)
+        return reading(self, groups, schema, **how)
 
     monkeypatch.setattr(OpenBase, "read", noted)
     return t, after, read

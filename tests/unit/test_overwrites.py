@@ -196,7 +196,7 @@ def test_values_of_several_partition_columns_have_the_types_of_the_table() -> No
     assert seen(t) == {}
     with pytest.raises(InvalidArgument, match="has 2 values"):
         t.delete_partitions([("p",)])
-    with pytest.raises(InvalidArgument, match="partition column w"):
+    with pytest.raises(InvalidArgument, match=r"Column 'w' .* cannot take"):
         t.delete_partitions([("p", "many")])
 
 

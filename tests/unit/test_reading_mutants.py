@@ -26,7 +26,7 @@ from lakebraid.model import log_order, slicing
 from lakebraid.model.ordering import order_keys, winners
 from lakebraid.model.timeline import Timeline
 from lakebraid.table import horizon, loading, view
-from lakebraid.tasks import changes, merge, partial, placed_blocks, read, versions
+from lakebraid.tasks import changes, columns, merge, placed_blocks, read, versions
 from lakebraid.tasks.slice_task import SliceTask
 from tests.histories import histories
 from tests.oracle import History, Settings
@@ -278,12 +278,12 @@ def a_filter_on_any_column_skips_row_groups_below_logs(patch: pytest.MonkeyPatch
 
 @mutant(BY_CHANGES)
 def an_unchanged_row_is_reported_as_changed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(changes, "_differs", lambda old, new: np.ones(old.num_rows, np.bool_))
+    patch.setattr(changes, "differing", lambda old, new: np.ones(old.num_rows, np.bool_))
 
 
 @mutant(AMONG_LOGS)
 def the_last_version_of_partial_updates_wins(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(partial, "_single_rank", lambda order: np.zeros(order.length, np.int64))
+    patch.setattr(columns, "_places", lambda order: np.arange(order.length))
 
 
 # --- reading beside others: caught by the races ----------------------------------------------------------------------

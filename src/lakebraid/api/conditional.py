@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
-from lakebraid.api.inputs import frame_of, is_spark
+from lakebraid.api.inputs import arrow_pieces, frame_of, is_spark
 from lakebraid.api.planning import Where
 from lakebraid.errors import InvalidArgument
+from lakebraid.model.arrow_casts import conformed
 from lakebraid.model.config import MergeMode, TableConfig
+from lakebraid.model.exact import Inexact, exact_value, refused
 from lakebraid.model.predicate import parse_where
 
 if TYPE_CHECKING:
@@ -35,10 +37,10 @@ def update_rows(
     transaction: Transaction, snapshot: Snapshot, config: TableConfig, values: Values, where: Where | None, spark: Any
 ) -> bool:
     """Writes the matching rows with new values; those of columns that are not named stay."""
-    names = snapshot.schema.names
-    _check_assigned(values, names, config)
+    schema = snapshot.schema
+    _check_assigned(values, schema.names, config)
     matching = _matching(snapshot, where, spark)
-    changed = matching.select(*(_value(values[n]).alias(n) if n in values else matching[n] for n in names))
+    changed = matching.select(*(_value(values[f.name], f) if f.name in values else matching[f.name] for f in schema))
     transaction.write(changed)
     return _is_row_by_row([changed])
 
@@ -66,18 +68,17 @@ def merge_rows(
     """Joins a source with the table: rows that meet are updated or deleted, those that do not are inserted."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; only who merges pays for it
 
-    names = snapshot.schema.names
     if isinstance(matched_update, Mapping):
-        _check_assigned(matched_update, names, config)
+        _check_assigned(matched_update, snapshot.schema.names, config)
     target = snapshot.to_spark(spark=source.sparkSession).withColumn(_THERE, F.lit(True)).alias("t")
-    joined = source.alias("s").join(target, _condition(on, config, source), "left").cache()
+    joined = source.alias("s").join(target, _condition(on, config, source, snapshot.schema), "left").cache()
     try:
         met = joined.where(F.col(f"t.{_THERE}"))
         _check_single(met, config)
         kept = met if matched_delete is None else met.where(f"NOT coalesce({matched_delete}, false)")
         written = []
         if matched_update is not None:
-            written.append(kept.select(*_updated(matched_update, names, source.columns, config)))
+            written.append(kept.select(*_updated(matched_update, snapshot.schema, source.columns, config)))
         if not_matched_insert is not None:
             new = joined.where(F.col(f"t.{_THERE}").isNull())
             written.append(new.select(*_inserted(not_matched_insert, snapshot, source.columns)))
@@ -86,12 +87,26 @@ def merge_rows(
             gone = met.where(f"({matched_delete})").select(*(F.col(f"t.{n}").alias(n) for n in _identity(config)))
             transaction.write_deletes(gone)
             frames.append(gone)
-        if written:
-            frames.append(reduce(lambda a, b: a.unionByName(b), written))
-            transaction.write(frames[-1])
+        for frame in _together(written):
+            frames.append(frame)
+            transaction.write(frame)
         return _is_row_by_row(frames, joined=True)
     finally:
         joined.unpersist()
+
+
+def source_rows(source: Any, columns: pa.Schema | None, config: TableConfig, how: Mapping[str, Any]) -> pa.Table:
+    """The rows of a source that is no data frame: what goes by name into columns of the table, or is joined, in its types."""
+    table = pa.schema([]) if columns is None else columns
+    on = how["on"]
+    joined = [on] if isinstance(on, str) else [*(on or (*config.record_keys, *config.partition_fields))]
+    is_by_name = "all" in (how["matched_update"], how["not_matched_insert"])
+    rows = pa.concat_tables(arrow_pieces(source, pa.schema([f for f in table if is_by_name or f.name in joined])))
+    for name in joined:
+        if name in rows.column_names and name in table.names:
+            at = rows.column_names.index(name)
+            rows = rows.set_column(at, name, conformed(rows.column(at), table.field(name).type, name))
+    return rows
 
 
 def merge_part(
@@ -147,13 +162,28 @@ def _matching(snapshot: Snapshot, where: Where | None, spark: Any) -> DataFrame:
     return snapshot.to_spark(where=where, spark=spark)
 
 
-def _value(given: Any) -> Column:
+def _value(given: Any, field: pa.Field) -> Column:
+    """A new value for a column. Spark's are held against its type when rows are written, plain ones at once."""
     from pyspark.sql import Column  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     if isinstance(given, Column):
-        return given
-    return F.expr(given) if isinstance(given, str) else F.lit(given)
+        return given.alias(field.name)
+    if isinstance(given, str):
+        return F.expr(given).alias(field.name)
+    from lakebraid.spark.constants import constant  # noqa: PLC0415  only who has data frames pays for it
+
+    try:
+        return constant(exact_value(given, field.type), field.type).alias(field.name)
+    except Inexact as trouble:
+        raise refused(trouble, field.name, "Nothing was changed.") from None
+
+
+def _together(frames: Sequence[DataFrame]) -> list[DataFrame]:
+    """As one frame, if they have the same types: Spark would find others that hold both, and round bigints to doubles."""
+    if len({frame.schema.simpleString() for frame in frames}) == 1:
+        return [reduce(lambda a, b: a.unionByName(b), frames)]
+    return [*frames]
 
 
 def _identity(config: TableConfig) -> list[str]:
@@ -161,7 +191,7 @@ def _identity(config: TableConfig) -> list[str]:
     return list(dict.fromkeys((*config.record_keys, *config.partition_fields, *ordering)))
 
 
-def _condition(on: str | Sequence[str] | None, config: TableConfig, source: DataFrame) -> Any:
+def _condition(on: str | Sequence[str] | None, config: TableConfig, source: DataFrame, table: pa.Schema) -> Any:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     if isinstance(on, str) and on not in source.columns:
@@ -174,13 +204,30 @@ def _condition(on: str | Sequence[str] | None, config: TableConfig, source: Data
             f"{', '.join(source.columns)}. Name others in `on`, or give a condition such as 't.id = s.key'.",
             column=missing[0],
         )
+    _check_comparable(names, source, table)
     pairs = [(F.col(f"s.{n}"), F.col(f"t.{n}")) for n in dict.fromkeys(names)]
     # A part of a key may be NULL, and a partition column: that is the same row, though SQL calls it unknown.
     return reduce(lambda a, b: a & b, (s.eqNullSafe(t) if on is None else s == t for s, t in pairs))
 
 
+def _check_comparable(names: Sequence[str], source: DataFrame, table: pa.Schema) -> None:
+    """Spark would compare a bigint with a double as doubles, and take 2**53 + 1 for 2**53."""
+    from lakebraid.spark.writing import arrow_schema_of  # noqa: PLC0415  only who has data frames pays for it
+
+    given = arrow_schema_of(source.select(*names))
+    for name in names:
+        kind, wanted = given.field(name).type, table.field(name).type if name in table.names else None
+        families = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_null)
+        if wanted not in (None, kind) and not any(is_(kind) and is_(wanted) for is_ in families):
+            raise InvalidArgument(
+                f"Column {name!r} of the source has the type {kind!s:.300}; the table's is {wanted!s:.300}. Nothing was changed. "
+                "Cast it in the source, so that you decide what happens to values that do not fit.",
+                column=name,
+            )
+
+
 def _updated(
-    values: Literal["all"] | Values, names: Sequence[str], given: Sequence[str], config: TableConfig
+    values: Literal["all"] | Values, schema: pa.Schema, given: Sequence[str], config: TableConfig
 ) -> list[Column]:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
@@ -188,8 +235,8 @@ def _updated(
         # With other keys it would be another row that is written, and the one that was met would stay as it is. Where a
         # key is there once in all partitions, its row may move.
         own = {*config.record_keys, *(() if config.is_global else config.partition_fields)}
-        return [F.col(f"s.{n}" if n in given and n not in own else f"t.{n}").alias(n) for n in names]
-    return [_value(values[n]).alias(n) if n in values else F.col(f"t.{n}").alias(n) for n in names]
+        return [F.col(f"s.{n}" if n in given and n not in own else f"t.{n}").alias(n) for n in schema.names]
+    return [_value(values[f.name], f) if f.name in values else F.col(f"t.{f.name}").alias(f.name) for f in schema]
 
 
 def _inserted(values: Literal["all"] | Values, snapshot: Snapshot, given: Sequence[str]) -> list[Column]:
@@ -202,7 +249,7 @@ def _inserted(values: Literal["all"] | Values, snapshot: Snapshot, given: Sequen
         if isinstance(values, str):
             chosen[field.name] = F.col(f"s.{field.name}") if field.name in given else null
         else:
-            chosen[field.name] = _value(values[field.name]) if field.name in values else null
+            chosen[field.name] = _value(values[field.name], field) if field.name in values else null
     return [column.alias(name) for name, column in chosen.items()]
 
 

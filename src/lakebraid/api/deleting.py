@@ -15,19 +15,21 @@ import pyarrow.compute as pc
 
 from lakebraid.api.inputs import arrow_pieces, is_spark
 from lakebraid.errors import InvalidArgument
+from lakebraid.model.arrow_casts import conformed
 from lakebraid.model.config import TableConfig, TableType
-from lakebraid.model.evolution import conform
 from lakebraid.model.identity import check_identity
 from lakebraid.model.keys import record_keys
 from lakebraid.model.partitions import partition_paths
 
 
-def with_ordering(read: Callable[[list[str]], pa.Table], config: TableConfig, keys: Any) -> Any:
+def with_ordering(
+    read: Callable[[list[str]], pa.Table], columns: pa.Schema | None, config: TableConfig, keys: Any
+) -> Any:
     """The keys with the ordering values of their rows now; keys without a row are left out, there is nothing to delete.
 
-    `read` gives columns of the table as it is.
+    `read` gives columns of the table as it is; `columns` are those that it has.
     """
-    given = keys if is_spark(keys) else pa.concat_tables(arrow_pieces(keys))
+    given = keys if is_spark(keys) else pa.concat_tables(arrow_pieces(keys, columns))
     names = {*(given.columns if is_spark(given) else given.column_names)}
     is_empty_list = not names and not is_spark(given)
     if is_empty_list:
@@ -38,9 +40,9 @@ def with_ordering(read: Callable[[list[str]], pa.Table], config: TableConfig, ke
     if is_spark(given):
         given = given.select(*wanted).toArrow()
     rows = read([*wanted, *config.ordering_fields])
-    given = conform(given.select(wanted), pa.schema([rows.schema.field(name) for name in wanted]), "keys to delete")
-    check_identity(given, config)
-    return rows.filter(pc.is_in(_identities(rows, config), value_set=_identities(given, config)))
+    chosen = _keys(given, wanted, rows.schema)
+    check_identity(chosen, config)
+    return rows.filter(pc.is_in(_identities(rows, config), value_set=_identities(chosen, config)))
 
 
 def _without_stale_zeros(read: Callable[[list[str]], pa.Table], config: TableConfig, given: pa.Table) -> pa.Table:
@@ -58,10 +60,15 @@ def _without_stale_zeros(read: Callable[[list[str]], pa.Table], config: TableCon
     rows = read([*dict.fromkeys([*wanted, name])])
     if rows.schema.field(name).type != pa.int32():
         return given
-    keys = conform(given.select(wanted), pa.schema([rows.schema.field(n) for n in wanted]), "keys to delete")
+    keys = _keys(given, wanted, rows.schema)
     newer = rows.filter(pc.greater(rows.column(name), 0))
     is_newer = pc.is_in(_identities(keys, config), value_set=_identities(newer, config))
     return given.filter(pc.invert(pc.and_(_are_zero(values), is_newer)))
+
+
+def _keys(given: pa.Table, names: list[str], schema: pa.Schema) -> pa.Table:
+    """The keys in the table's types; InvalidArgument for one that no row can have."""
+    return pa.table({name: conformed(given.column(name), schema.field(name).type, name) for name in names})
 
 
 def _are_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -52,7 +52,8 @@ class Inflow:
             self._opened.append(self._open())
         table, stream = self._opened[0]
         if self.operation == "delete" and table._config.merge_mode is MergeMode.EVENT_TIME:  # noqa: SLF001  its friend
-            rows = with_ordering(table.to_arrow, table._config, rows)  # noqa: SLF001  the same
+            columns = table._writing.columns(table._config)  # noqa: SLF001  the same
+            rows = with_ordering(table.to_arrow, columns, table._config, rows)  # noqa: SLF001  the same
         how = dict(self.how)
         how |= {"writer": self.writer, "batch": batch, "stream": stream}
         afterwards = table._afterwards(self.services)  # noqa: SLF001  the same

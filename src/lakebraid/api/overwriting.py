@@ -14,6 +14,7 @@ from lakebraid.api.outcome import Operation
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
 from lakebraid.model.conflicts import Begun
+from lakebraid.model.exact import Inexact, exact_array, refused
 from lakebraid.model.keys import render_values
 from lakebraid.model.partitions import check_partition_path, partition_path
 from lakebraid.model.replacing import Replaced
@@ -165,11 +166,11 @@ def _path(given: PartitionLike, config: TableConfig, columns: pa.Schema, url: st
 
 def _rendered(value: Any, field: str, columns: pa.Schema) -> str | None:
     """A value as it stands in paths, by the same rule as those of rows."""
-    kind = columns.field(field).type if field in columns.names else None
+    kind = columns.field(field).type if field in columns.names else pa.string()
     try:
-        text: str | None = render_values(pa.array([value], kind))[0].as_py()
-    except (pa.ArrowException, TypeError) as error:
-        raise InvalidArgument(
-            f"{value!r:.100} is no value of the partition column {field} ({kind}). Nothing was deleted."
-        ) from error
+        array = exact_array([value], kind)
+    except Inexact as trouble:
+        trouble.row = None
+        raise refused(trouble, field, "Nothing was deleted.") from None
+    text: str | None = render_values(array)[0].as_py()
     return text

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
 from lakebraid import limits
 from lakebraid.api.altering import Alteration
-from lakebraid.api.conditional import delete_rows, merge_part, update_rows
+from lakebraid.api.conditional import delete_rows, merge_part, source_rows, update_rows
 from lakebraid.api.deleting import with_ordering
 from lakebraid.api.evaluated import Evaluated
-from lakebraid.api.inputs import arrow_pieces, is_repeatable, is_spark, repeatable
+from lakebraid.api.inputs import is_repeatable, is_spark, repeatable
 from lakebraid.api.outcome import Operation, WriteResult
 from lakebraid.api.overwriting import OVERWRITES, PartitionLike, check_there, partition_names
 from lakebraid.api.own_schema import SchemaConflicts
@@ -236,7 +234,7 @@ class Writes:
                 "delete", lambda t, p: delete_rows(t, p.snapshot, self._config, where, None), retries, how
             )
         if self._config.merge_mode is MergeMode.EVENT_TIME:
-            keys = with_ordering(self.to_arrow, self._config, keys)
+            keys = with_ordering(self.to_arrow, self._writing.columns(self._config), self._config, keys)
         return self._write("delete", keys, retries, **how)
 
     def update(
@@ -280,7 +278,6 @@ class Writes:
         the table that meet one are deleted if `matched_delete` holds, else updated: by the source's columns of the same
         name, or by given values (`{"n": "t.n + s.n"}`). Rows of the source that meet none are inserted. None leaves a step out.
         """
-        rows = source if is_spark(source) else pa.concat_tables(arrow_pieces(source))
         how: dict[str, Any] = {
             "on": on,
             "matched_update": matched_update,
@@ -288,6 +285,8 @@ class Writes:
             "not_matched_insert": not_matched_insert,
         }
         named: dict[str, Any] = {"afterwards": self._afterwards(services), "writer": writer, "batch": batch}
+        columns = self._writing.columns(self._config)
+        rows = source if is_spark(source) else source_rows(source, columns, self._config, how)
         return self._change("upsert", lambda t, p: merge_part(t, p, self._config, rows, spark, **how), retries, named)
 
     def alter(self) -> Alteration:

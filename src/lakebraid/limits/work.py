@@ -80,6 +80,9 @@ KEY_BYTES_MAX: Final = 1 * MIB
 WRITE_TASK_ROWS: Final = 4_000_000
 """Rows that one task writes in process at a time: some hundred MiB of ordinary rows."""
 
+PLAIN_ROWS: Final = 4_000
+"""Dictionaries of which all columns are taken before the next ones: about what a processor keeps near."""
+
 COMPACT_ON_SPARK_BYTES: Final = 256 * MIB
 """File bytes from which a compaction is worth Spark's tasks, if a session is there: below, this process takes seconds."""
 

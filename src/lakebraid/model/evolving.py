@@ -45,9 +45,15 @@ def joined(first: pa.Schema, second: pa.Schema) -> pa.Schema | None:
     return pa.schema([*fields, *(f for f in second if _named(first, f.name) is None)])
 
 
+def widened(kind: pa.DataType, brought: pa.DataType) -> pa.DataType | None:
+    """The type that a column of the first type gets by values of the second; None if that is no other one."""
+    grown = _wider(kind, brought)
+    return None if grown is None or grown == kind else grown
+
+
 def is_wider(kind: pa.DataType, than: pa.DataType) -> bool:
     """Whether every value of the second type has its place in the first, and they are not equal."""
-    return bool(kind != than and _wider(than, kind) == kind)
+    return bool(widened(than, kind) == kind)
 
 
 def fit_again(schema: pa.Schema) -> pa.Schema:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows as users bring them, checked and put into the table's columns and types before anything is written.
 
-A column is taken if its type can become the table's without loss: `int` for `long`, milliseconds for microseconds, a
-dictionary for its values. Nothing is guessed: texts are not parsed, times without a zone get none, no digit is cut off.
+A column is taken if each of its values is one of the table's type as it is (`model.exact`): `int` for `long`, milliseconds
+for microseconds, a dictionary for its values. Texts are not parsed, times without a zone get none, no digit is cut off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
-from lakebraid.model.arrow_casts import can_become, missing_inside
+from lakebraid.model.arrow_casts import conformed, missing_inside
 from lakebraid.model.config import IS_DELETED_COLUMN, META_COLUMNS, MergeMode, TableConfig, TableType
 from lakebraid.model.identity import check_identity
 from lakebraid.model.sizes import check_sizes
@@ -134,24 +134,8 @@ def _only(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 def _conformed(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     """The values in the table's type."""
-    source, target = column.type, field.type
-    if source != target:
-        if not can_become(source, target):
-            raise InvalidArgument(
-                f"Column {field.name!r} has the type {source!s:.300}; the table's is {target!s:.300}. Nothing was "
-                "written. Cast it in the rows, so that you decide what happens to values that do not fit.",
-                column=field.name,
-                given=str(source),
-                wanted=str(target),
-            )
-        try:
-            column = pc.cast(column, target)
-        except pa.ArrowException as error:
-            raise InvalidArgument(
-                f"Column {field.name!r} holds a value that does not fit the table's type {target!s:.300}: "
-                f"{error!s:.200}. Nothing was written. Correct or round the values.",
-                column=field.name,
-            ) from error
+    target = field.type
+    column = conformed(column, target, field.name)
     if (column.null_count and not field.nullable) or missing_inside(column, target):
         raise InvalidArgument(
             f"Column {field.name!r} holds a null where the table's type {target!s:.300} allows none. Nothing was "

@@ -136,11 +136,16 @@ def _float_compare(field: pc.Expression, op: str, value: float) -> pc.Expression
 
 
 def _in(column: str, values: tuple[Value, ...]) -> pc.Expression:
+    field = _field(column)
     if isinstance(values[0], float):
-        # Arrow's is_in rounds the list to a float column's width, and tells 0.0 from -0.0.
-        listed = [*values, 0.0, -0.0] if 0.0 in values else values
-        return _field(column).cast(pa.float64()).isin(pa.array(listed, pa.float64()))
-    return _field(column).isin(pa.array(values, _scalar(values[0]).type))
+        # Arrow's is_in rounds the list to a float column's width, and tells 0.0 from -0.0 and one NaN from another.
+        numbers = [value for value in values if not math.isnan(value)]  # type: ignore[arg-type]  # all are floats
+        listed = pa.array([*numbers, 0.0, -0.0] if 0.0 in numbers else numbers, pa.float64())
+        found = field.cast(pa.float64()).isin(listed)
+        return found if len(numbers) == len(values) else found | (field.is_valid() & pc.is_nan(field))
+    kind = _scalar(values[0]).type
+    # Of decimals each has digits of its own; Arrow finds a type that holds all.
+    return field.isin(pa.array(values, None if pa.types.is_decimal(kind) else kind))
 
 
 def _not_in(column: str, values: tuple[Value, ...]) -> pc.Expression:

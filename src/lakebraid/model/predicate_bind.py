@@ -92,12 +92,24 @@ def _compare(name: str, kind: pa.DataType, op: str, value: Value) -> Predicate:
             raise _mismatch(name, kind, value)
         return grid.compare(name, op, place)
     if pa.types.is_floating(kind) and isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        return Compare(name, op, float(value))
+        return _compare_floating(name, op, value)
     if pa.types.is_boolean(kind) and isinstance(value, bool):
         return Compare(name, op, value)
     if (_is_text(kind) and isinstance(value, str)) or (_is_bytes(kind) and isinstance(value, bytes)):
         return Compare(name, op, value)
     raise _mismatch(name, kind, value)
+
+
+def _compare_floating(name: str, op: str, value: float | Decimal) -> Predicate:
+    """A decimal is how SQL writes doubles, so it means the nearest one; a whole number means itself, also beyond 2**53."""
+    nearest = float(value)
+    if not isinstance(value, int) or nearest == value:
+        return Compare(name, op, nearest)
+    if op in ("=", "!="):
+        return Literal(value=False) if op == "=" else IsNull(name, negated=True)
+    if op.startswith("<"):
+        return Compare(name, "<=", nearest if nearest < value else math.nextafter(nearest, -math.inf))
+    return Compare(name, ">=", nearest if nearest > value else math.nextafter(nearest, math.inf))
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class _Logs:
             if with_order:
                 gone[rows] |= is_above(deletes, own, late=late)
             else:
-                gone[rows] |= (deletes.times > own.times) if late else True
+                gone[rows] |= (deletes.times >= own.times) if late else True
         return gone
 
 

@@ -74,7 +74,7 @@ def _merge_whole(
             continue
         matched = to_ints(found.drop_null())
         log_wins = outranks(versions, best[matched], batch, rows, rules, late=late)
-        log_wins |= cut[matched] > (request_times(batch, rows) if late else 0)
+        log_wins |= cut[matched] >= (request_times(batch, rows) if late else 0)
         base_won[matched[~log_wins]] = True
         yield _without(batch, rows[log_wins])
     top = best[~base_won]

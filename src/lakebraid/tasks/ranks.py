@@ -64,10 +64,11 @@ def ranks_of(values: Sequence[pa.Array | pa.ChunkedArray], times: Ints) -> Ranks
 def is_above(upper: Ranks, lower: Ranks, *, late: bool) -> Bools:
     """Row by row: whether what a log brings ranks above what lies in the base file.
 
-    Of equal ordering values the later request time wins. Unless `late`, every log began after all rows of the base file.
+    Of equal ordering values the later request time wins, and of one write the log file. Unless `late`, every log began
+    after all rows of the base file.
     """
     greater, equal = compare(upper.order, lower.order)
-    newer = upper.times > lower.times if late else np.ones(len(upper.times), np.bool_)
+    newer = upper.times >= lower.times if late else np.ones(len(upper.times), np.bool_)
     return greater | (equal & newer) | ~lower.known
 
 

@@ -189,7 +189,7 @@ def outranks(
     greater, equal = compare(versions.order.take(log_rows), own)
     no_order = versions.unconditional[log_rows]
     base_times = request_times(base, base_rows) if late else np.zeros(len(base_rows), np.int64)
-    newer = versions.request_times[log_rows] > base_times
+    newer = versions.request_times[log_rows] >= base_times  # of one write the log file is the later
     return (greater & ~no_order) | ((equal | no_order) & newer)
 
 

@@ -98,6 +98,11 @@ class Writing:
             known = self._schema = self._stated(ledger, file) or self._slow_schema(ledger)
         return known
 
+    def columns(self, config: TableConfig) -> pa.Schema | None:
+        """The table's columns, perhaps as they were at the last write of this process; None if nobody has stated any."""
+        schema = self.schema(self.ledger(config))
+        return None if schema is None else schema.columns
+
     def schema_since(self, ledger: Ledger, begun: TableSchema | None) -> TableSchema | None:
         """The schema that was looked at before beginning, or the one of the beginning if it has changed in between.
 

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain values as Spark columns of exactly a type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.types import from_arrow_type
+
+from lakebraid.model.predicate_literals import literal_text
+
+
+def constant(value: Any, kind: pa.DataType) -> Column:
+    """A column of that value, which `model.exact` has found fit for the type."""
+    if value is None or not pa.types.is_nested(kind):
+        return F.expr(literal_text(value)).cast(from_arrow_type(kind))
+    if pa.types.is_struct(kind):
+        return F.struct(*(constant(value[field.name], field.type).alias(field.name) for field in kind))
+    if pa.types.is_map(kind):
+        keys = F.array(*(constant(key, kind.key_type) for key, _ in value))
+        items = F.array(*(constant(item, kind.item_type) for _, item in value))
+        return F.map_from_arrays(keys, items).cast(from_arrow_type(kind))
+    return F.array(*(constant(element, kind.value_type) for element in value)).cast(from_arrow_type(kind))
