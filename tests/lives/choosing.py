@@ -10,6 +10,7 @@ from typing import Any
 from tests.lives.judging import OVERWRITES
 from tests.lives.kinds import PLAIN, SOFT, WIDER, Row, a_key, a_value, an_order, order_number
 from tests.lives.life import Life
+from tests.lives.values import MISFITS
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
 _WEIGHTS = {
@@ -34,6 +35,7 @@ _WEIGHTS = {
     "wait": 2,
     "swap": 4,
     "look": 10,
+    "misfit": 4,
     "hold": 3,
 }
 
@@ -71,6 +73,15 @@ class Chooser:
         if self.dice.random() < 0.05:
             how["is_inline"] = True
         return "write", operation, self.rows(operation, {**self.columns, **new}), new, how
+
+    def misfit(self) -> tuple[Any, ...] | None:
+        """A row with a value that one of its columns cannot hold."""
+        names = [n for n, t in self.columns.items() if t in MISFITS]
+        rows = [row for row in self.rows("upsert", self.columns) if {*self.columns} <= {*row}]
+        if not names or not rows or self.kind.concurrency == "single":
+            return None
+        name = self.dice.choice(names)
+        return "misfit", rows[0], name, self.dice.choice(MISFITS[self.columns[name]])
 
     def overlap(self) -> tuple[Any, ...] | None:
         names = list(self.life.open)

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from lakebraid.api.outcome import WriteResult
 from lakebraid.clock import Clock
@@ -62,7 +65,7 @@ class Life:
         is_inline: bool = False,
     ) -> None:
         """A write in one call."""
-        given = as_arrow(self.kind, rows, self.world.columns, new)
+        given = self._given(rows, new)
         how: dict[str, Any] = {"services": "inline"} if is_inline else {}
         if operation not in OVERWRITES:
             how["block_format"] = self.kind.block_format
@@ -176,6 +179,19 @@ class Life:
         if result is not None:
             self.world = replace(self.world, columns=columns)
             self._remember(made, result)
+
+    def misfit(self, row: Row, column: str, value: Any) -> None:
+        """A value that the column cannot hold as it is: refused by name, and nothing changes."""
+        before = self.table.snapshot().completion_time
+        with pytest.raises(InvalidArgument, match=re.escape(column)):
+            self.table.upsert([row | {column: value}], evolve=False)
+        assert self.table.snapshot().completion_time == before, "what was refused is on the timeline"
+
+    def _given(self, rows: list[Row], new: Columns | None) -> Any:
+        """The rows in one of the forms in which users have them."""
+        if self.checks % 3 == 1 and rows and not new:
+            return rows
+        return as_arrow(self.kind, rows, self.world.columns, new)
 
     # --- services ----------------------------------------------------------------------------------------------------
 

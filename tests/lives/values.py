@@ -77,3 +77,18 @@ def _text(dice: Random, lengths: tuple[int, ...]) -> str:
         return dice.choice(["x", " ", "ab", "\U0001f600"])[:1] * length
     # Nothing that repeats within the reach of a compressor.
     return dice.randbytes(length // 2).hex()
+
+
+MISFITS: Final[dict[str, tuple[Any, ...]]] = {
+    "int": (1.5, 2**31, -(2**40), math.nan, math.inf, "1", True, b"1", Decimal("0.1"), _EPOCH),
+    "bigint": (0.5, 2**63, 1e300, "x", False, Decimal(9223372036854775808), date(2026, 1, 1)),
+    "float": (1e300, "1.0", True, 1e-60),
+    "decimal": (Decimal("1.555"), Decimal(10) ** 8, 0.1, "1.00", True),
+    "date": (_EPOCH + timedelta(hours=1), "2026-01-01", 5),
+    "time": (_EPOCH, "2026-01-01T00:00:00Z", date(2026, 1, 1), 5),
+    "local time": (_EPOCH.replace(tzinfo=UTC), date(2026, 1, 1)),
+    "boolean": (1, "true", 0.0),
+    "string": (1, b"bytes", True),
+    "binary": ("text", 1),
+}
+"""Values that a column of that type cannot hold as they are."""
