@@ -605,7 +605,7 @@ def _laughs() -> str:
         (_one(json.loads(_nest(40))), f"deeper than {limits.SCHEMA_DEPTH_MAX}"),
         (_one("int").replace('"int"', _nest(100_000)), f"deeper than {limits.SCHEMA_DEPTH_MAX}"),
         ("[" * 1_000_000, f"deeper than {limits.SCHEMA_DEPTH_MAX}"),
-        (_laughs(), "more than 100,000 fields"),
+        (_laughs(), f"more than {limits.SCHEMA_FIELDS_MAX:,} fields"),
         ("x" * (limits.SCHEMA_BYTES_MAX + 1), "characters"),
     ],
     ids=range(18),
