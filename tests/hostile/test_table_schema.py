@@ -12,6 +12,7 @@ import pytest
 import lakebraid as lb
 from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.format.commit import CommitMetadata, format_commit
+from lakebraid.limits import SCHEMA_DEPTH_MAX, SCHEMA_FIELDS_MAX
 from tests.hostile.attack import Target, look_at_everything, refusal, refused
 from tests.hostile.forge_avro import nested, nested_text
 
@@ -25,7 +26,7 @@ def commit_with(cow: Target, schema_text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["record", "array", "map", "union"])
-@pytest.mark.parametrize("depth", [33, 40, 150])
+@pytest.mark.parametrize("depth", [SCHEMA_DEPTH_MAX + 1, 40, 150])
 def test_a_table_schema_nested_too_deeply_is_refused(cow, kind, depth):
     commit_with(
         cow, json.dumps({"type": "record", "name": "t", "fields": [{"name": "a", "type": nested(depth, kind)}]})
@@ -93,7 +94,7 @@ def test_fifty_thousand_columns_open_and_read_in_bounded_time(cow):
 
 
 def test_more_columns_than_the_limit_are_refused(cow):
-    commit_with(cow, record([{"name": f"c{n}", "type": "int"} for n in range(100_001)]))
+    commit_with(cow, record([{"name": f"c{n}", "type": "int"} for n in range(SCHEMA_FIELDS_MAX + 1)]))
     refused("wide schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow(), seconds_max=10)
 
 

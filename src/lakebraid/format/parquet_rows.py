@@ -118,6 +118,9 @@ def check_parquet(footer: Footer, size: int, where: str) -> None:
     """Raises CorruptFile if a footer announces what a file of `size` bytes cannot hold."""
     if not 0 <= footer.rows <= max(limits.PARQUET_ROWS_FREE, size * limits.PARQUET_ROWS_PER_BYTE_MAX):
         raise damaged(where, f"its footer announces {footer.rows:,} rows in {size:,} bytes")
+    wide = next((leaf for leaf in footer.leaves if leaf.width > limits.ROW_BYTES_MAX), None)
+    if wide is not None:
+        raise damaged(where, f"each value of its column {wide.path[:60]!r} takes {wide.width:,} bytes")
     rows = 0
     for number, group in enumerate(footer.groups):
         rows += group.rows
