@@ -179,7 +179,9 @@ def random_kind(dice: Random) -> Kind:
         properties["hoodie.clustering.updates.strategy"] = name
     if dice.random() < 0.3:
         properties["hoodie.parquet.small.file.limit"] = "0"
-    if dice.random() < 0.3:
+    shared = dice.random() < 0.15
+    allows = "hoodie.clustering.updates.strategy" in properties
+    if dice.random() < 0.3 or (shared and allows):  # else Hudi's clusterings may drop rows, and it is refused
         name = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
         properties["hoodie.write.lock.conflict.resolution.strategy"] = name
     required = ("c0",) if dice.random() < 0.2 else ()
@@ -199,7 +201,7 @@ def random_kind(dice: Random) -> Kind:
         dice.random() < 0.3,
         tuple(properties.items()),
         captures,
-        dice.random() < 0.15,
+        shared,
         dice.choices([None, LENGTHS, LONG_LENGTHS], [0.45, 0.5, 0.05])[0],
     )
 

@@ -20,7 +20,7 @@ _DOUBLES: Final = (
     *(0.0, -0.0, 0.1, -1.5, 5e-324, 1.7976931348623157e308, 9007199254740993.0),
     *(math.inf, -math.inf),
 )
-_FLOATS: Final = (0.0, -0.0, 0.5, -1.5, 16777216.0, -8388608.5, math.inf, -math.inf)
+_FLOATS: Final = (0.0, -0.0, 0.5, -1.5, 16777216.0, -4194304.5, math.inf, -math.inf)
 """Such as have the same digits as doubles: a column that is widened goes by these, as in Hudi (docs/differences.md)."""
 
 

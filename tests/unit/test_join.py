@@ -286,12 +286,22 @@ def out_of_order_across_a_compaction(table: Table) -> Row:
     return whole(10, "first") | {"a": "A", "b": "B"}
 
 
+def with_columns_that_came_later(table: Table) -> Row:
+    """The update that opened the row could not name a column that the table did not have yet; a whole row did."""
+    table.upsert([{"id": "k1", "ts": 7, "a": "new"}], columns=["id", "ts", "a"])
+    table.compact()
+    table.upsert([whole(4, "late") | {"n": "n"}])
+    table.upsert([whole(5, "later")])
+    return whole(7, "later") | {"a": "new", "n": None}
+
+
 SCHEDULES: list[Callable[[Table], Row]] = [
     after_a_delete_without_ordering_value,
     beside_an_open_delete_without_ordering_value,
     with_equal_ordering_values_beside_an_open_write,
     opened_above_a_delete,
     out_of_order_across_a_compaction,
+    with_columns_that_came_later,
 ]
 
 

@@ -24,6 +24,7 @@ from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, ranks
 from lakebraid.tasks.ranks import (
     NEVER,
+    OTHERS,
     RANKS,
     Kept,
     Noted,
@@ -60,7 +61,10 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True)
 class _Lot:
-    """Columns whose values always come from the same version: named by the same ones, and ordered alike."""
+    """Columns whose values always come from the same version: named by the same ones, and ordered alike.
+
+    `OTHERS` among them stands for columns that the table may get later: whole rows name them as well.
+    """
 
     columns: tuple[str, ...]
     clock: tuple[str, ...]
@@ -182,7 +186,7 @@ def _last(rows: Ints, rank: Ints, codes: Ints, count: int) -> Ints:
 def _lots(logs: _Logs) -> list[_Lot]:
     versions, rules = logs.versions, logs.rules
     columns: dict[tuple[tuple[str, ...], int], list[str]] = {}
-    for name in versions.rows.column_names:
+    for name in (*versions.rows.column_names, OTHERS):
         named = None if versions.present is None else versions.present[name]
         columns.setdefault((rules.clock(name), id(named)), []).append(name)
     return [_lot(logs, names, clock) for (clock, _), names in columns.items()]
@@ -245,7 +249,7 @@ def _nothing(schema: pa.Schema) -> pa.Table:
 
 
 def _taken(rows: pa.Table, lot: _Lot, places: Ints) -> dict[str, pa.ChunkedArray]:
-    return {name: take_rows(rows.select([name]), places).column(0) for name in lot.columns}
+    return {name: take_rows(rows.select([name]), places).column(0) for name in lot.columns if name != OTHERS}
 
 
 def _watch(keeping: Keeping, lot: _Lot, at: Ints, found: Ranks, logs: _Logs) -> None:
@@ -281,7 +285,7 @@ def _counted(base: pa.Table, lot: _Lot, rules: MergeRules) -> Bools:
     """Which values of the base file count, by the table's partial update mode: then each column is a lot of its own."""
     if rules.partial_mode is PartialMode.NONE:
         return np.ones(base.num_rows, np.bool_)
-    return counts(base.column(lot.columns[0]), rules)
+    return np.ones(base.num_rows, np.bool_) if OTHERS in lot.columns else counts(base.column(lot.columns[0]), rules)
 
 
 def _winning(

@@ -5,7 +5,8 @@ A row in a base file tells one ordering value and one commit time: those of its 
 of its values come from older versions. A later write of such a column must be compared with the version that brought
 the value, not with the row; so base files keep these ranks in a column of their own, which is in no table schema and
 which Apache Hudi's readers therefore pass over. Each row has a list: which columns, the request time of their version
-(`NEVER` if no version has named them), and its ordering values.
+(`NEVER` if no version has named them), and its ordering values. `OTHERS` among the columns stands for those that the
+table has got since.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
 
 RANKS: Final = "_lakebraid_ranks"
 NEVER: Final = -1
+OTHERS: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,29 @@ def with_column(rows: pa.Table, kind: pa.DataType) -> pa.Table:
 
 
 def with_ranks_of(rows: pa.Table, stored: pa.Table) -> pa.Table:
-    """The rows with the column of kept ranks that the same rows have in `stored`, if they have one."""
-    return rows.append_column(RANKS, stored.column(RANKS)) if RANKS in stored.column_names else rows
+    """The rows with the column of kept ranks that the same rows have in `stored`, if they have one.
+
+    Columns that `stored` lacks are those that the table got later.
+    """
+    if RANKS not in stored.column_names:
+        return rows
+    kept, known = stored.column(RANKS), {*stored.column_names}
+    later = [name for name in rows.column_names if name not in known]
+    return rows.append_column(RANKS, _of_later_columns(kept, later) if later else kept)
+
+
+def _of_later_columns(kept: pa.ChunkedArray, later: list[str]) -> pa.Array:
+    """The same ranks; what is said of other columns is said of these."""
+    column = kept.combine_chunks()
+    entries = pc.list_flatten(column)
+    if not pa.types.is_struct(entries.type) or entries.type.get_field_index("columns") < 0:
+        raise _broken(f"it has the type {kept.type!s:.200}")
+    fields = [*entries.type]
+    texts = pc.replace_substring(entries.field("columns"), OTHERS, ",".join([OTHERS, *later]))
+    parts = [texts if f.name == "columns" else entries.field(f.name) for f in fields]
+    lengths = to_ints(filled(pc.list_value_length(column), 0))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(parts, fields=fields), type=column.type)
 
 
 def kept_ranks(batch: pa.Table, rules: MergeRules) -> list[Kept]:

@@ -19,6 +19,7 @@ from lakebraid.model.keys import record_keys
 from lakebraid.model.merge_rules import MergeRules, merge_rules
 from lakebraid.model.ordering import Bools, Ints, order_keys
 from lakebraid.model.partitions import partition_paths
+from lakebraid.tasks.ranks import OTHERS
 from lakebraid.tasks.versions import Versions, marked_deleted, row_keys
 from lakebraid.tasks.write_task import WritePlan
 
@@ -96,7 +97,7 @@ class RowChanges:
         present = None
         if self.present is not None:
             named, others = np.ones(len(at), np.bool_), self.deleted[at]
-            present = {n: named if n in self.present else others for n in rows.column_names}
+            present = {n: named if n in self.present else others for n in (*rows.column_names, OTHERS)}
         return Versions(
             keys=row_keys(rows, self.rules),
             rows=rows,

@@ -26,6 +26,7 @@ from lakebraid.model.schema_text import states_skeletons
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.avro_blocks import decoded_together
 from lakebraid.tasks.placed_blocks import Decoded, Known, kept_or_decoded, placed_blocks
+from lakebraid.tasks.ranks import OTHERS
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _RECORD_KEY = "_hoodie_record_key"
@@ -46,7 +47,7 @@ class Versions:
     unconditional: Bools
     request_times: Ints
     present: dict[str, Bools] | None
-    """For partial updates: whether a column's value counts, by row; None if all do."""
+    """For partial updates: whether a column's value counts, by row; None if all do. `OTHERS` stands for columns to come."""
 
 
 Buried = Callable[[Versions, Ints], object]
@@ -115,6 +116,8 @@ def take(versions: Versions, rows: Ints) -> Versions:
     """These rows of the versions, which must stay in sequence."""
     index = to_arrow(rows)
     present = versions.present
+    # Columns that the same versions name go on sharing one array.
+    taken = {id(flags): flags[rows] for flags in (present or {}).values()}
     return Versions(
         keys=versions.keys.take(index),
         rows=take_rows(versions.rows, rows),
@@ -123,7 +126,7 @@ def take(versions: Versions, rows: Ints) -> Versions:
         deleted=versions.deleted[rows],
         unconditional=versions.unconditional[rows],
         request_times=versions.request_times[rows],
-        present=None if present is None else {name: flags[rows] for name, flags in present.items()},
+        present=None if present is None else {name: taken[id(flags)] for name, flags in present.items()},
     )
 
 
@@ -253,6 +256,8 @@ def _present(parts: list[_Part], rows: pa.Table, rules: MergeRules, schema: pa.S
         # Columns that the same blocks name share one array, and are merged together.
         by_value = rules.partial_mode is not PartialMode.NONE
         present[name] = alike[by_block] & counts(rows.column(name), rules) if by_value else alike[by_block]
+    are_whole = tuple(p.present is None for p in parts)
+    present[OTHERS] = alike.get(are_whole, np.repeat(are_whole, [len(p.keys) for p in parts]))
     return present
 
 
