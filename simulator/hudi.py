@@ -197,6 +197,7 @@ class Job(Rescuing):
             start = next((s for s in sorted(pending) if self.is_expired(s)), None)
             if start is None:
                 return
+            judged_ms = self.scene.world.now
             self.beat(start)
             self.scene.hudi_executors[start] = self.process.name
             plan = self._compaction_plan(start)
@@ -215,7 +216,7 @@ class Job(Rescuing):
             if not self.is_own_beat_fresh(start):
                 return
             self.put_inflight(start, "compaction")
-            self.scene.tell("executing", start, self.process, is_removable=False)
+            self.scene.tell("executing", start, self.process, is_removable=False, judged_ms=judged_ms)
             files = self._merge(start, plan)
             if self.complete(start, "compaction", format_commit(compaction_of(files))):
                 self.scene.mark("hudi: compacted")

@@ -8,7 +8,7 @@ withdrawn(start, completion, action, state), appeared(start, action, state)   a 
 effect(what, name)         a data file was created or deleted
 cleaning(start, names), restoring(start, undone)   a clean or restore was requested
 expired(reader, kind, time, began, why)   a reader was told that a version is gone
-executing(start, process, is_removable=, epoch=), executed(start, process)   somebody works on a plan
+executing(start, process, is_removable=, epoch=, judged_ms=), executed(start, process)   somebody works on a plan
 answered(answer)           a reader gave an answer
 resolved(start, outcome)   a writer was told how its write ended
 batch_done(writer, number) a driver was told that its batch is in the table

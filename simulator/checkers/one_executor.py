@@ -25,10 +25,15 @@ class OneExecutor:
         self._at_work: dict[str, list[_Executor]] = {}
         self._begun: dict[str, int] = {}
 
-    def executing(self, start: str, process: Any, *, is_removable: bool, epoch: int | None = None) -> None:
+    def executing(
+        self, start: str, process: Any, *, is_removable: bool, epoch: int | None = None, judged_ms: float = inf
+    ) -> None:
+        """`judged_ms`: when it found nobody alive, where others may have begun, and beaten, between that and its own work."""
         now, timeout_ms = self.scene.world.now, self.scene.setting.timeout_ms
         for other in self._at_work.get(start, ()):
-            gap = self._silence_ms(start, other.process, other.since)
+            gap = self._silence_ms(start, other.process, min(other.since, judged_ms))
+            if gap == inf:  # it came afterwards
+                gap = self._silence_ms(start, other.process, other.since)
             # A sleeper that begins after it was overtaken missed beats itself: it can publish nothing any more. When it
             # wakes up it may beat before it looks, so its silence is counted from before the other one began.
             is_overtaken = epoch is not None and other.epoch is not None and epoch < other.epoch

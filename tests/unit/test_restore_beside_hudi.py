@@ -95,6 +95,20 @@ def test_a_store_that_says_no_once_does_not_let_a_job_go_on_that_a_restore_takes
     assert said and of(job, storage) == []
 
 
+def test_a_job_that_makes_its_inflight_file_while_a_restore_stops_it_cannot_complete(storage, hudi: Hudi):
+    first = two_writes(storage)
+    job = hudi.begin()
+    inflight = f".hoodie/timeline/{job}.deltacommit.inflight"
+    storage.delete([inflight])
+
+    def make(call: Call) -> None:
+        if call.name == "delete" and f"{job}.deltacommit.requested" in str(call.args):
+            storage.replace(inflight, b"")
+
+    decide_restore(shared(WatchedStorage(storage, before=make)), "r", first)
+    assert of(job, storage) == []
+
+
 def test_a_new_consumer_begins_at_a_restore_that_is_under_way():
     """What a rollback has completed since the moment the restore goes back to is no moment that can be read."""
     made = scene()

@@ -185,11 +185,12 @@ def stop_writers(storage: Storage, config: TableConfig, restore: str) -> None:
     lock passes on, the job could be told that its rows are in the table, and the restore would take them back.
     """
     named = {instant.request_time for instant in load_restore_plan(storage, config, restore).instants}
-    files = storage.list_folder(config.timeline_folder)[0]
-    parsed = [name for file in files if (name := parse_timeline_file(file.name.rpartition("/")[2])) is not None]
-    ours = [name for name in parsed if name.request_time in named and action_family(name.action) == "write"]
-    completed = {name.request_time for name in ours if name.state is State.COMPLETED}
     for state in (State.REQUESTED, State.INFLIGHT):  # of what is no longer requested no inflight file is made
+        # Listed anew each time: a job may just have made its inflight file.
+        files = storage.list_folder(config.timeline_folder)[0]
+        parsed = [name for file in files if (name := parse_timeline_file(file.name.rpartition("/")[2])) is not None]
+        ours = [name for name in parsed if name.request_time in named and action_family(name.action) == "write"]
+        completed = {name.request_time for name in ours if name.state is State.COMPLETED}
         doomed = [n.format() for n in ours if n.state is state and n.request_time not in completed]
         storage.delete([f"{config.timeline_folder}/{name}" for name in doomed])
 
