@@ -202,7 +202,7 @@ def random_kind(dice: Random) -> Kind:
         tuple(properties.items()),
         captures,
         shared,
-        dice.choices([None, LENGTHS, LONG_LENGTHS], [0.45, 0.5, 0.05])[0],
+        dice.choices([None, LENGTHS, LONG_LENGTHS], [0.57, 0.4, 0.03])[0],
     )
 
 
