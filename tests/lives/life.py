@@ -242,6 +242,7 @@ class Life:
 
     def clean(self, **how: Any) -> None:
         done = self.table.clean(**how)
+        self._bury_rolled_back()
         if done.files:
             assert done.readable_since is not None
             self.has_cleaned, self.since = True, max(self.since, done.readable_since)
@@ -381,13 +382,17 @@ class Life:
     def _is_hindered(self, instant: str) -> bool:
         return any(done.completion > instant for done in self.done) or bool(self.living())
 
-    def _tended(self, ended: Any) -> None:
-        assert not ended.errors, ended
-        self.planned.append("services")
+    def _bury_rolled_back(self) -> None:
+        """Who has been silent for long may have been taken for dead."""
         for made in self.open.values():
             if not made.is_dead and self.table.status(made.transaction.instant) == "refused":
                 assert self.waited > 100, "a living writer was taken for dead"
                 made.is_dead = self.had_dead = True
+
+    def _tended(self, ended: Any) -> None:
+        assert not ended.errors, ended
+        self.planned.append("services")
+        self._bury_rolled_back()
         self.has_cleaned = self.has_archived = True
         cleaned = [one.result for one in ended.ran if one.service == "clean" and one.result]
         self.since = max([self.since, *(one.readable_since or "" for one in cleaned)])
