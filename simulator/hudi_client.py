@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A writer of Apache Hudi 1.2.0 on the same table, in its multi-writer mode, as FORMAT.md sections 12 to 17 describe it.
+"""A writer of Apache Hudi 1.2.0 on the same table, in its multi-writer mode, as FORMAT, sections 12 to 17, describes it.
 
 It decides by creating timeline files under Hudi's lock, draws its own times, never looks at the ledger, rolls back
 whoever shows no heartbeat, and compacts. A timeline file appears empty and is filled afterwards. The lock never passes

@@ -106,7 +106,7 @@ def _names(note: Note, name: str) -> bool:
     return not note.data or name.encode() in note.data
 
 
-# --- Apache Hudi 1.2.0, as FORMAT.md sections 9 to 11 describe it -----------------------------------------------------
+# --- Apache Hudi 1.2.0, as FORMAT, sections 9 to 11, describes it -----------------------------------------------------
 
 _FILE = re.compile(r"(\d{17})(?:_(\d{17}))?\.([a-z]+)(?:\.(requested|inflight))?")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store must do: bytes under names, nothing more. LEDGER.md's demands are in the docstrings."""
+"""What a store must do: bytes under names, nothing more. The demands of docs/spec/ledger.md are in the docstrings."""
 
 from __future__ import annotations
 
