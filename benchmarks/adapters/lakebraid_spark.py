@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lakebraid on Spark: data frames in, data frames out. For the harness that runs Hudi, Delta, Iceberg and Paimon."""
+"""lakebraid on Spark: data frames in, data frames out. For the harness that runs Hudi, Delta, Iceberg and Paimon.
 
+With BENCH_PLAN=computed the harness hands a frame with a filter and a computed column to every system on Spark, as a job
+would. Without it the frames are bare scans of a file, so this adapter refuses to run: such figures say little.
+"""
+
+import os
 from importlib.metadata import version
 
 from adapters.spark_base import SparkAdapter
@@ -14,6 +19,8 @@ class Adapter(SparkAdapter):
     conf = {"spark.python.daemon.module": "lakebraid.spark.daemon"}  # noqa: RUF012  the harness's way; as in lb.session()
 
     def setup(self, work, sizes):
+        if os.environ.get("BENCH_PLAN") != "computed":
+            raise SystemExit("Nothing was measured: set BENCH_PLAN=computed for this system and those beside it.")
         lb.session  # noqa: B018  finds a Java, or the one that comes with the package
         super().setup(work, sizes)
         self.tables = {}

@@ -7,7 +7,8 @@ It runs in the referee's own interpreter (referee.py makes it) and imports nothi
     {"do": "definitions"}                             the names of all definitions
     {"do": "answers", "path": P}                      all expected answers of a table that is there already
     {"do": "read", "path": P, "mode": M, "options"}   M: snapshot, read_optimized, as_of, incremental, cdc
-    {"do": "write", "path": P, "rows": R, "options"}  R: a Parquet file's path, or {"schema": DDL, "json": [rows]}
+    {"do": "write", "path": P, "rows": R, "options"}  R: a Parquet file's path, or {"schema": DDL, "json": [rows]},
+                                                      or {"parquet": path, "where": SQL, "set": {column: SQL}}
     {"do": "begin", "path": P, "rows": R, "options"}  as write, with R as JSON; the write waits in the middle until
     {"do": "finish", "path": P}                       it is told to go on; answers when it is done
     {"do": "sql", "text": S}                          any SQL, CALL procedures included; answers its rows
@@ -29,7 +30,7 @@ import tables_merging
 import tables_services
 import tables_types
 import tables_versions
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 
 def main() -> None:
@@ -118,6 +119,9 @@ def finish(_: SparkSession, command: dict) -> None:
 def rows_of(spark: SparkSession, rows: object) -> DataFrame:
     if isinstance(rows, str):
         return spark.read.parquet(rows)
+    if "parquet" in rows:
+        found = spark.read.parquet(rows["parquet"]).where(rows["where"])
+        return found.withColumns({name: functions.expr(text) for name, text in rows["set"].items()})
     lines = spark.sparkContext.parallelize([json.dumps(row) for row in rows["json"]], 1)
     return spark.read.schema(rows["schema"]).json(lines)
 

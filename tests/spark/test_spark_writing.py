@@ -101,6 +101,23 @@ def test_every_road_writes_the_newest_row_of_each_key(tmp_path: Path, spark: Spa
         assert result.files == 6  # two partitions of three buckets
 
 
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+@pytest.mark.parametrize("is_computed", [False, True], ids=["bare", "computed"])
+def test_rows_of_a_parquet_file_are_fetched_by_their_size_alone_whatever_else_the_frame_does(
+    tmp_path: Path, spark: SparkSession, road: str, operation: str, *, is_computed: bool
+) -> None:
+    rows = [(f"k{i}", "p", i, f"v{i}") for i in range(200)]
+    frame_of(spark, rows).write.parquet(str(tmp_path / "rows"))
+    frame = spark.read.parquet(str(tmp_path / "rows"))
+    if is_computed:
+        frame = frame.where("id != 'k0'").withColumn("ts", F.col("ts") + 1)
+        rows = [(key, part, ts + 1, value) for key, part, ts, value in rows[1:]]
+    assert (writing.few_rows(frame) is not None) == (road == "driver")
+    table = make_table(tmp_path / "t")
+    getattr(table, operation)(frame)
+    assert found(table) == sorted(rows, key=repr)
+
+
 @pytest.mark.parametrize("road_of_base", ["driver", "shuffle"])
 def test_a_bulk_load_makes_one_base_file_for_each_bucket(
     tmp_path: Path, spark: SparkSession, road_of_base: str, monkeypatch: pytest.MonkeyPatch

@@ -89,13 +89,6 @@ COMPACT_ON_SPARK_BYTES: Final = 256 * MIB
 SPARK_DRIVER_BYTES: Final = 16 * MIB
 """Data frames that are certainly no larger are fetched and written by the driver: a task costs more than their rows."""
 
-SPARK_PLAIN_BYTES: Final = 128 * MIB
-"""Estimated bytes of Parquet files that the driver reads and writes by itself, in a second or two, where Spark would take
-ten for Python workers and a shuffle. Twice as many in truth, and Spark does it: estimates may be far off."""
-
-SPARK_PLAIN_FILES_MAX: Final = 64
-"""Files that it reads so: asking Java for the name of each takes time."""
-
 SPARK_COUNT_BYTES: Final = 128 * MIB
 """File bytes of slices with logs that the driver counts by itself: it reads little more than keys, Spark has to be told rows."""
 

@@ -2,7 +2,7 @@
 """Writing a Spark data frame: by the driver, by tasks as the rows lie, or by tasks after a shuffle by file group.
 
 road        taken for                                          files
-driver      rows that are certainly few; a few local files     one for each file group
+driver      rows that are certainly few                        one for each file group
 tasks       everything else that becomes log files             one for each partition of the frame and file group
 shuffle     base files; log files that would be too many       one for each file group
 
@@ -35,7 +35,6 @@ from lakebraid.format.names import parse_data_file, parse_marker
 from lakebraid.model.config import META_COLUMNS, MergeMode
 from lakebraid.model.incoming import prepare
 from lakebraid.spark.frame_size import bytes_at_most, bytes_guess, partitions_guess
-from lakebraid.spark.plain_scan import read_plain_scan
 from lakebraid.spark.workers import told_if_not_installed, use_this_python
 from lakebraid.spark.write_tasks import PIECES, REPORT, Report, TaskRules, reports, splitter, writer
 from lakebraid.storage import Storage
@@ -148,22 +147,14 @@ def staged_files(
 
 
 def few_rows(frame: DataFrame) -> pa.Table | None:
-    """The rows, if they are certainly few, or a few files at hand; else None."""
+    """The rows, if they are certainly few; else None, and also if they are, against all estimates, too many for the driver."""
     size = bytes_at_most(frame)
-    rows = None
-    if size is not None and size <= limits.SPARK_PLAIN_BYTES:
-        rows = read_plain_scan(frame, 2 * limits.SPARK_PLAIN_BYTES)
-    if size is not None and size <= limits.SPARK_DRIVER_BYTES and rows is None:
-        rows = _fetched(frame)
-    return rows
-
-
-def _fetched(frame: DataFrame) -> pa.Table | None:
-    """The rows; None if they are, against all estimates, more than the driver may fetch."""
+    if size is None or size > limits.SPARK_DRIVER_BYTES:
+        return None
     try:
         return frame.toArrow()
     except Exception as error:  # Spark's own, or Java's
-        # Only plans that were seen to be plain scans and the like come here, so a second evaluation gives the same.
+        # Nothing is written yet: evaluating the frame again, for another road, costs time and nothing else.
         if "spark.driver.maxResultSize" in str(error):
             return None
         raise
