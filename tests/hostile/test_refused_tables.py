@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 import lakebraid as lb
@@ -127,3 +129,22 @@ def test_a_change_of_every_flag_ends_in_rows_or_a_refusal():
             _set(made, **{key.replace(".", "__"): value})
             error = refusal("properties setting", lambda: look_at_everything(made.url), what=f"{key}={value[:20]!r}")
             assert error is None or isinstance(error, LakebraidError)
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "²", "５", "-1", "1_000", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hoodie.client.heartbeat.interval_in_ms",
+        "hoodie.client.heartbeat.tolerable.misses",
+        "hoodie.log.compaction.blocks.threshold",
+        "hoodie.parquet.small.file.limit",
+        "hoodie.lakebraid.clock_skew_ms",
+    ],
+)
+def test_a_number_in_the_properties_that_is_none_is_passed_over_or_refused_by_name(cow, name, number):
+    _set(cow, **{name.replace(".", "__"): number})
+    with contextlib.suppress(LakebraidError):  # nothing else may be raised
+        table = lb.Table.open(cow.url)
+        assert table.count() >= 0
+        table.log_compact()

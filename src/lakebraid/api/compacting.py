@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from lakebraid import limits
 from lakebraid.api.planning import Source
 from lakebraid.clock import Clock
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.times import format_instant_time
 from lakebraid.services import compaction, log_compaction
@@ -200,7 +201,8 @@ class _Wish:
 
 def _log_scope(properties: Mapping[str, str], logs_min: int | None, partitions: Sequence[str] | None) -> Scope:
     text = properties.get(THRESHOLD, "")
-    known = int(text) if text.isdigit() and len(text) < 10 else limits.LOG_COMPACT_FILES_MIN
+    known = whole_number(text.strip(), 9)
+    known = limits.LOG_COMPACT_FILES_MIN if known is None else known
     if logs_min is not None and logs_min < 2:
         raise InvalidArgument(
             f"log_compact(logs_min={logs_min!r}): it takes two log files at least. Nothing was changed."

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import UnsupportedTable
 from lakebraid.format.times import table_zone
 
@@ -226,7 +227,7 @@ def _refuse_unreadable(properties: Mapping[str, str], where: str) -> None:
 
 def _version(properties: Mapping[str, str], where: str) -> int:
     text = properties.get("hoodie.table.version") or "9"
-    version = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
+    version = whole_number(text) or -1
     if version in VERSIONS_READ:
         return version
     known = ", ".join(map(str, VERSIONS_READ))
@@ -329,8 +330,8 @@ CONCURRENCY_MODES = {
 
 
 def _number(properties: Mapping[str, str], key: str) -> int | None:
-    text = (properties.get(key) or "").strip()
-    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else None
+    number = whole_number((properties.get(key) or "").strip())
+    return number if number is not None and 0 < number < 10**9 else None
 
 
 def _skew_ms(properties: Mapping[str, str]) -> int:
@@ -350,8 +351,9 @@ def _bucket_count(properties: Mapping[str, str], where: str) -> int | None:
     is_simple = (properties.get("hoodie.index.bucket.engine") or "SIMPLE").upper() == "SIMPLE"
     if not (text and is_bucket and is_simple):
         return None
-    if text.isascii() and text.isdigit() and len(text) <= 10 and 0 < int(text) < 2**31:
-        return int(text)
+    count = whole_number(text)
+    if count is not None and 0 < count < 2**31:
+        return count
     raise _unsupported(where, f"hoodie.bucket.index.num.buckets={text!r}", "It must be a positive number")
 
 

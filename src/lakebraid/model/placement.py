@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 
 SMALL: Final = "hoodie.parquet.small.file.limit"
@@ -75,6 +76,7 @@ def _bytes(properties: Mapping[str, str], key: str, default: int, *, least: int)
     text = (properties.get(key) or "").strip()
     if not text:
         return default
-    if text.isascii() and text.isdigit() and least <= int(text) < 1 << 50:
-        return int(text)
+    size = whole_number(text)
+    if size is not None and least <= size < 1 << 50:
+        return size
     raise InvalidArgument(f"{key}={text!r:.100} is no number of bytes. Nothing was begun. Correct it.", setting=key)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.options.sorting import Sorted, sort_options
 
@@ -63,8 +64,9 @@ def _count(found: Sorted, name: str) -> int | None:
     text = found.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0):
+    count = whole_number(text.strip())
+    if not count:
         raise InvalidArgument(
             f"The option {name} must be a whole number from 1 on, not {text[:200]!r}. Nothing was read.", option=name
         )
-    return int(text)
+    return count

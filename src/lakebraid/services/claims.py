@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired, StorageError
 from lakebraid.format.names import State, parse_data_file
 from lakebraid.table.loading import load_timeline
@@ -53,7 +54,7 @@ class Held:
         if parsed is None or parsed.request_time != self.start or parsed.write_token is None:
             return False
         *first, epoch = parsed.write_token.split("-")
-        return first == ["0", "0"] and epoch.isdigit() and 0 < int(epoch) < self.epoch
+        return first == ["0", "0"] and 0 < (whole_number(epoch) or 0) < self.epoch
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from lakebraid import limits
 from lakebraid.api.inflow import STREAMS, Inflow, check_inflow
 from lakebraid.clock import SystemClock
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.options import sink_options, write_options
 from lakebraid.source.writer import _columns, _table
@@ -121,12 +122,12 @@ def _batch_of_task() -> int:
     """The batch in which a task is: Spark tells it to its jobs, not to writers."""
     context: Any = TaskContext.get()
     text = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    return int(text) if text and text.isdigit() else 0
+    return whole_number(text or "") or 0
 
 
 def _batch_of(name: str) -> int:
     text = name.rpartition("/")[2].partition(".")[0]
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return whole_number(text) or 0
 
 
 def _packed(rows: pa.Table) -> bytes:

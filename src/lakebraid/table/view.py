@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.clock import Clock
+from lakebraid.digits import whole_number
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.names import BaseFileName, State
 from lakebraid.model.config import TableConfig
@@ -164,7 +165,7 @@ def _named(storage: Storage, config: TableConfig, clock: Clock, twins: list[Base
 
 def _numbers(token: str) -> tuple[int, ...]:
     """A write token's parts as numbers, so that attempt 10 comes after attempt 9."""
-    return tuple(int(part) if part.isdigit() else 0 for part in token.split("-"))
+    return tuple(whole_number(part) or 0 for part in token.split("-"))
 
 
 def _planned(storage: Storage, config: TableConfig, timeline: Timeline) -> dict[GroupId, set[str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lakebraid import limits
 from lakebraid.clock import Clock
+from lakebraid.digits import whole_number
 from lakebraid.format.names import BaseFileName
 from lakebraid.format.times import is_instant_time, parse_instant_time
 from lakebraid.model.config import TableConfig
@@ -206,4 +207,4 @@ def _unnamed(
 
 def _has_epoch(file: DataFile) -> bool:
     first, _, epoch = (file.parsed.write_token or "").rpartition("-")
-    return first == "0-0" and epoch.isdigit() and int(epoch) > 0
+    return first == "0-0" and bool(whole_number(epoch))

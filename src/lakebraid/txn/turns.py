@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from lakebraid import limits
 from lakebraid.clock import Clock
+from lakebraid.digits import whole_number
 from lakebraid.errors import StorageError
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.txn.entries import LEDGER, parse_entry_name
@@ -81,5 +82,4 @@ def patience_seconds(marks: Iterable[str]) -> float:
 def _wanted_ms(name: str) -> int:
     """What a mark asks for; bounded, for anybody could have put it there."""
     digits = name.removeprefix(_MARK).partition(".")[0]
-    wanted_ms = int(digits) if len(digits) == 5 and digits.isascii() and digits.isdigit() else 0
-    return min(wanted_ms, int(1000 * limits.TURN_LONG_SECONDS_MAX))
+    return min(whole_number(digits, 5) or 0, int(1000 * limits.TURN_LONG_SECONDS_MAX))
