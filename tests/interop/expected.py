@@ -46,6 +46,12 @@ HUDIS_OWN = {
 }
 """Snapshots. Keys are unique in these tables, once partitions that agree are left out."""
 
+DIFFERENT_THEN = {
+    *("v9_mor_cdc", "v9_mor_fill_unavailable", "v9_mor_ignore_defaults_event_time", "v9_mor_log_compaction_chain"),
+    *("v9_mor_partial_compacted", "v9_mor_partial_fold"),
+}
+"""Tables of whose past the same is true (tests/unit/test_differences.py)."""
+
 RANGE_ONLY = "an incremental query merges the versions of its range only, so what an older row would fill in is missing"
 BACK = "a row that was deleted by operation comes back with a lower ordering value"
 NOT_CALLED_NEW = {
@@ -57,6 +63,7 @@ NOT_CALLED_NEW = {
     "v9_mor_late_writer_commit_time": LATER_START,
     "v9_mor_late_writers_two_compactions": LATER_START,
     "v9_mor_log_compaction_chain": BACK,
+    "v9_mor_partial_fold": BY_COLUMN,
     "v9_mor_partial_merge_into": RANGE_ONLY,
     "v9_mor_partition_encoded": "Hudi's incremental query leaves partition values escaped as in the path",
 }

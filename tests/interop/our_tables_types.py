@@ -92,7 +92,7 @@ def times_without_zone(path: Path) -> Written:
 
 
 COMPOSITE = "a string, b bigint, c date, d decimal(10,2), e boolean, name string, ts bigint"
-ODD_TEXTS = ("x", "a:b", "x,y:z", "b:1,c:2", "ü€\U0001f40d", " blank ", "%2F/=", "__null__x", "'\"\\")
+ODD_TEXTS = ("x", "a:b", "x,y:z", "b:1, c:2", "ü€\U0001f40d", " blank ", "%2F/=", "__null__x", "'\"\\")
 
 
 def composite(number: int, name: str, ts: int) -> dict[str, Any]:

@@ -201,3 +201,24 @@ HUDIS = {
     "hoodie.bucket.index.num.buckets": "1",
     "hoodie.metadata.enable": "false",
 }
+
+
+@pytest.mark.parametrize("table_type", ["mor", "cow"])
+def test_hudi_reads_days_before_the_gregorian_calendar_out_of_our_base_files(
+    table_type: str, referee: Referee, tmp_path: Path
+) -> None:
+    """Spark refuses to read them out of files that do not say by which calendar they were written."""
+    ddl = "id bigint, d date, t timestamp, s struct<n: timestamp_ntz>"
+    table = lb.Table.create(tmp_path / "t", ddl, record_keys="id", buckets=1, table_type=table_type)
+    days = [dt.date(1200, 3, 1), dt.date(1582, 10, 4), dt.date(1582, 10, 15), dt.date(1899, 12, 31)]
+    noons = [dt.datetime.combine(day, dt.time(12)) for day in days]
+    table.upsert(
+        [
+            {"id": n, "d": day, "t": noon.replace(tzinfo=dt.UTC), "s": {"n": noon}}
+            for n, (day, noon) in enumerate(zip(days, noons, strict=True))
+        ]
+    )
+    table.compact()
+    ours = our_rows(table.to_arrow(meta_columns=True))
+    assert [dict(row)["d"] for row in sorted(ours, key=lambda row: dict(row)["id"])] == days
+    assert hudi_rows(rows_of(referee.ask("read", path=str(tmp_path / "t"))["rows"])) == ours

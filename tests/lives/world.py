@@ -56,7 +56,10 @@ class World:
         versions = dict(self.versions)
         made = [(_version(kind, c, start, place), kind.identity(c.row)) for place, c in enumerate(changes)]
         for new, key in sorted(made, key=lambda one: (one[0].order, one[0].place)):
-            versions[key] = _placed(versions.get(key, ()), new) if kind.is_placed else _kept(versions.get(key, ()), new)
+            old = versions.get(key, ())
+            if kind.is_global and _stays(kind, old, new):
+                continue
+            versions[key] = _placed(old, new) if kind.is_placed else _kept(old, new)
         return replace(self, versions={key: found for key, found in versions.items() if found})
 
     def without(self, kind: Kind, partitions: Iterable[tuple[Any, ...]] | None) -> World:
@@ -142,6 +145,13 @@ def _version(kind: Kind, change: Change, start: str, place: int) -> Version:
 
 def _kept(old: tuple[Version, ...], new: Version) -> tuple[Version, ...]:
     return tuple(sorted((*old, new), key=lambda v: (v.order, v.start, v.place)))
+
+
+def _stays(kind: Kind, old: tuple[Version, ...], new: Version) -> bool:
+    """Whether a row that would move to another partition loses against the one that is there: then it is dropped whole."""
+    there = _folded(old)
+    moves = there is not None and new.values is not None and kind.partition(there) != kind.partition(new.values)
+    return moves and bool(kind.ordering) and new.order < max(version.order for version in old)
 
 
 def _placed(old: tuple[Version, ...], new: Version) -> tuple[Version, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lakebraid as lb
+from tests.interop.expected import DIFFERENT_THEN
 from tests.reference import Reference, names, our_rows, unpack
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -23,11 +24,6 @@ DIFFERENT = {
     ),
 }
 """Tables whose snapshot differs on purpose: test_differences.py says exactly how."""
-DIFFERENT_THEN = {
-    *("v9_mor_cdc", "v9_mor_fill_unavailable", "v9_mor_ignore_defaults_event_time", "v9_mor_log_compaction_chain"),
-    *("v9_mor_partial_compacted", "v9_mor_partial_fold"),
-}
-"""Tables of whose past the same is true."""
 DUPLICATES = {"v9_mor_bulk_insert"}
 """Tables in which a key stands twice, as its writer wanted: there is no state by key to replay changes on."""
 

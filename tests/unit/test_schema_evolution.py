@@ -327,3 +327,12 @@ def test_how_schema_conflicts_end_is_kept_with_the_table(tmp_path: Path) -> None
     assert made.schema.names == [*S1.names, "x", "y"]
     with pytest.raises(InvalidArgument, match="schema_conflict='mrge' is not known"):
         made.begin(schema_conflict="mrge")  # type: ignore[arg-type]
+
+
+def test_rows_of_plain_values_go_by_columns_that_another_process_added_since(tmp_path: Path) -> None:
+    table = lb.Table.create(tmp_path / "t", "id bigint, v string", record_keys="id", buckets=1)
+    other = lb.Table.open(tmp_path / "t")
+    other.upsert([{"id": 1, "v": "a"}])
+    table.alter().add("n", pa.list_(pa.int32())).commit()
+    other.upsert([{"id": 2, "v": "b", "n": [None]}])
+    assert other.to_arrow(where="id = 2").to_pylist() == [{"id": 2, "v": "b", "n": [None]}]

@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.api.inputs import arrow_pieces, is_spark
+from lakebraid.api.inputs import arrow_pieces, is_repeatable, is_spark
 from lakebraid.api.outcome import Operation
 from lakebraid.api.overwriting import OVERWRITES, Overwriting
 from lakebraid.api.own_schema import OwnSchema
 from lakebraid.api.rivalry import Rivalry
 from lakebraid.errors import InvalidArgument
-from lakebraid.model.config import TableConfig
+from lakebraid.model.config import META_COLUMNS, TableConfig
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys import record_keys
 from lakebraid.txn import operations
@@ -24,6 +25,7 @@ from lakebraid.txn.entries import Batch
 from lakebraid.txn.heartbeat import beat_first
 from lakebraid.txn.ledger import Ledger
 from lakebraid.txn.replacing import Placement
+from lakebraid.txn.session import TableSchema
 
 NO_ROWS: Final = object()
 """Rows that were not given; an empty list is rows."""
@@ -82,12 +84,23 @@ def begin(
 
 
 def checked(
-    rows: Any, schema: OwnSchema, config: TableConfig, operation: Operation, columns: tuple[str, ...] | None
+    rows: Any,
+    schema: OwnSchema,
+    config: TableConfig,
+    operation: Operation,
+    columns: tuple[str, ...] | None,
+    newest: Callable[[], TableSchema | None],
 ) -> Any:
-    """The rows as Arrow, if they are few and at hand; InvalidArgument if they do not fit the table."""
+    """The rows as Arrow, if they are few and at hand; InvalidArgument if they do not fit the table.
+
+    If they bring columns, the `newest` schema is looked at: this process may remember one from before others added them.
+    """
     if rows is NO_ROWS or is_spark(rows) or isinstance(rows, pa.RecordBatchReader) or schema.begun is None:
         return rows
     table = pa.concat_tables(arrow_pieces(rows, schema.begun.columns))
+    if is_repeatable(rows) and {*table.column_names} - {*schema.begun.columns.names, *META_COLUMNS}:
+        schema.begun = newest() or schema.begun
+        table = pa.concat_tables(arrow_pieces(rows, schema.begun.columns))
     if table.num_columns and table.num_rows <= limits.CHECKED_ROWS_MAX:
         grown = schema.grown(table.schema, config)
         ready = prepare(table, grown, config, operation=operation, columns=columns)

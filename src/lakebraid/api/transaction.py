@@ -99,7 +99,7 @@ class Transaction:
             merges = (merging or properties.get(SCHEMA_CONFLICT)) == "merge"
             schema = OwnSchema(writing.schema(self._ledger), evolve and operation != "delete", merges)
             chosen = None if columns is None else tuple(columns)
-            rows = checked(rows, schema, config, operation, chosen)
+            rows = checked(rows, schema, config, operation, chosen, partial(writing.newest_schema, self._ledger))
             placement = writing.placement(properties, self._ledger)
             overwrites = operation in OVERWRITES
             placing = (

@@ -61,9 +61,22 @@ def format_base_file(
         file.add(_named(rows, stored, name))
         count += rows.num_rows
         least, greatest = _wider((least, greatest), key_range(rows.column(_KEY)))
-    known = {MIN_KEY: least, MAX_KEY: greatest, **(keys.entries() if keys is not None else {})}
+    known = {MIN_KEY: least, MAX_KEY: greatest, **(keys.entries() if keys is not None else {}), **_calendar(schema)}
     data = file.finish({key: value for key, value in known.items() if value is not None})
     return BaseContent(data, count, least, greatest)
+
+
+def _calendar(schema: pa.Schema) -> dict[str, str]:
+    """What Spark wants to see in a footer to read days before 1582 as they are, and times before 1900: that the file is of no
+    Spark before 3.0, which counted by another calendar. Otherwise it refuses to read them.
+    """
+    return {"org.apache.spark.version": "3.5.0"} if any(_has_days(field.type) for field in schema) else {}
+
+
+def _has_days(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_days(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def key_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str | None, str | None]:

@@ -98,6 +98,11 @@ class Writing:
             known = self._schema = self._stated(ledger, file) or self._slow_schema(ledger)
         return known
 
+    def newest_schema(self, ledger: Ledger) -> TableSchema | None:
+        """The same, whatever this process remembers."""
+        ledger.newest()
+        return self.schema(ledger)
+
     def columns(self, config: TableConfig) -> pa.Schema | None:
         """The table's columns, perhaps as they were at the last write of this process; None if nobody has stated any."""
         schema = self.schema(self.ledger(config))
