@@ -65,7 +65,7 @@ _INSTANTS: Final = (
     timedelta(microseconds=-1),
     timedelta(days=-365 * 300, microseconds=1),
     timedelta(days=365 * 200, microseconds=999_999),
-    timedelta(days=-719_162),
+    timedelta(days=-719_100),
     timedelta(days=2_932_896, hours=23, minutes=59, seconds=59, microseconds=999_999),
 )
 
