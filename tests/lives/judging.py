@@ -79,7 +79,8 @@ def is_excused(life: Life, made: Open) -> bool:
     if any(done.operation in OVERWRITES for done in rivals):
         return True
     keys = {kind.identity(change.row) for change in made.changes}
-    return made.partial is not None and any(keys & done.keys for done in rivals)
+    # Where changes are captured, a first write puts an empty base file into each new partition: nobody looks what is in it.
+    return made.partial is not None and any(keys & done.keys or kind.captures for done in rivals)
 
 
 def _meet(life: Life, made: Open, done: Done) -> bool:
