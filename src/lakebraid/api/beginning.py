@@ -99,8 +99,10 @@ def checked(
         return rows
     table = pa.concat_tables(arrow_pieces(rows, schema.begun.columns))
     if is_repeatable(rows) and {*table.column_names} - {*schema.begun.columns.names, *META_COLUMNS}:
-        schema.begun = newest() or schema.begun
-        table = pa.concat_tables(arrow_pieces(rows, schema.begun.columns))
+        begun = newest() or schema.begun
+        if begun != schema.begun:
+            schema.begun = begun
+            table = pa.concat_tables(arrow_pieces(rows, begun.columns))
     if table.num_columns and table.num_rows <= limits.CHECKED_ROWS_MAX:
         grown = schema.grown(table.schema, config)
         ready = prepare(table, grown, config, operation=operation, columns=columns)

@@ -24,7 +24,7 @@ from lakebraid.model.evolution import without_meta
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.schema_text import table_schema_text
 from lakebraid.tasks.changes import differing
-from lakebraid.tasks.ranks import RANKS
+from lakebraid.tasks.ranks import without_ranks
 from lakebraid.tasks.versions import row_keys
 
 _KEYS_ONLY: Final = json.dumps(
@@ -55,7 +55,7 @@ class Captured:
     def _watched(self, batches: Iterator[pa.Table], noted: list[pa.Table]) -> Iterator[pa.Table]:
         for batch in batches:
             found = batch.filter(pc.is_in(row_keys(batch, self._rules), value_set=self._keys))
-            noted.append(found.drop_columns(RANKS) if RANKS in found.column_names else found)
+            noted.append(without_ranks(found))
             yield batch
 
     def events(self, schema: pa.Schema, start: str) -> pa.Table:

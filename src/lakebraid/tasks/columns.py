@@ -35,6 +35,7 @@ from lakebraid.tasks.ranks import (
     ranks_of,
     ranks_type,
     with_column,
+    without_ranks,
 )
 from lakebraid.tasks.versions import Buried, Versions, counts, request_times, row_keys
 
@@ -54,6 +55,11 @@ class Keeping:
     delete without ordering value, it takes the winner, and the loser would have to be there.
     """
 
+    @classmethod
+    def of(cls, rules: MergeRules, oldest_open: str = "") -> Keeping | None:
+        """For a table in which values of one row can be of different age and order; None for others."""
+        return cls(oldest_open) if rules.every_order_column else None
+
     @property
     def since(self) -> int:
         return int(self.oldest_open or np.iinfo(np.int64).max)
@@ -68,10 +74,10 @@ class _Lot:
 
     columns: tuple[str, ...]
     clock: tuple[str, ...]
+    naming: Ints
+    """The live versions that name them, in sequence."""
     supplier: Ints
-    """Of each key the live version with the highest rank that names them; -1 for none."""
-    newest: Ints
-    """Of each key the last of these versions in sequence."""
+    """Of each key the one of these with the highest rank; -1 for none."""
     ranks: Ranks
     """Of all versions, by the lot's clock."""
 
@@ -85,6 +91,8 @@ class _Logs:
     keys: pa.Array
     codes: Ints
     ranks: Ranks
+    places: Ints
+    """Of each version, by that rank."""
     lives: Bools
     """Which versions no delete takes."""
     top: Ints
@@ -119,7 +127,7 @@ def merge_columns(
 ) -> Iterator[pa.Table]:
     """As `merge.merge`; the batches of `base` may have the column of kept ranks, and with `keeping` what is given has it."""
     logs = _logs(versions, rules)
-    lots = _lots(logs)
+    lots = _lots(logs, (*versions.rows.column_names, *(() if keeping is None else (OTHERS,))))
     kind = ranks_type(rules, versions.rows.schema)
     settled = logs.top >= 0
     unmatched = np.ones(len(logs.keys), np.bool_)
@@ -162,7 +170,7 @@ def _logs(versions: Versions, rules: MergeRules) -> _Logs:
     line = _last(np.flatnonzero(stays & versions.deleted & ~without_order), rank, codes, count)
     lives = stays & ~versions.deleted & ((line[codes] < 0) | (rank > rank[line[codes]]))
     top = _last(np.flatnonzero(lives), rank, codes, count)
-    return _Logs(versions, rules, encoded.dictionary, codes, own, lives, top, line, cut)
+    return _Logs(versions, rules, encoded.dictionary, codes, own, rank, lives, top, line, cut)
 
 
 def _places(order: OrderKeys) -> Ints:
@@ -183,25 +191,24 @@ def _last(rows: Ints, rank: Ints, codes: Ints, count: int) -> Ints:
     return best
 
 
-def _lots(logs: _Logs) -> list[_Lot]:
+def _lots(logs: _Logs, names: Iterable[str]) -> list[_Lot]:
     versions, rules = logs.versions, logs.rules
     columns: dict[tuple[tuple[str, ...], int], list[str]] = {}
-    for name in (*versions.rows.column_names, OTHERS):
+    for name in names:
         named = None if versions.present is None else versions.present[name]
         columns.setdefault((rules.clock(name), id(named)), []).append(name)
-    return [_lot(logs, names, clock) for (clock, _), names in columns.items()]
+    return [_lot(logs, alike, clock) for (clock, _), alike in columns.items()]
 
 
 def _lot(logs: _Logs, columns: list[str], clock: tuple[str, ...]) -> _Lot:
     versions, count = logs.versions, len(logs.keys)
     named = True if versions.present is None else versions.present[columns[0]]
     rows = np.flatnonzero(logs.lives & named)
-    own = logs.ranks
+    own, places = logs.ranks, logs.places
     if clock != logs.rules.order_columns:
         own = ranks_of([versions.rows.column(name) for name in clock], versions.request_times)
-    supplier = _last(rows, _places(own.order), logs.codes, count)
-    newest = supplier if not clock else _last(rows, np.arange(len(logs.codes)), logs.codes, count)
-    return _Lot(tuple(columns), clock, supplier, newest, own)
+        places = _places(own.order)
+    return _Lot(tuple(columns), clock, rows, _last(rows, places, logs.codes, count), own)
 
 
 def _split(lots: Iterable[_Lot], kept: list[Kept]) -> Iterator[tuple[_Lot, list[Kept]]]:
@@ -218,7 +225,7 @@ def _over_base(own: _Own, logs: _Logs, lots: list[_Lot]) -> tuple[pa.Table, Bool
     """The rows of the keys after the merge, and which rows of the base file are still there."""
     rules, count, at = logs.rules, own.rows.num_rows, own.at
     kept = kept_ranks(own.rows, rules)
-    base = own.rows.drop_columns(RANKS) if RANKS in own.rows.column_names else own.rows
+    base = without_ranks(own.rows)
     times = request_times(base, np.arange(count))
     row_ranks = ranks_of([base.column(name) for name in rules.order_columns], times)
     stays = ~logs.takes(row_ranks, at, late=own.late)
@@ -228,9 +235,11 @@ def _over_base(own: _Own, logs: _Logs, lots: list[_Lot]) -> tuple[pa.Table, Bool
     columns: dict[str, pa.ChunkedArray] = {}
     winners: list[tuple[_Lot, Ranks]] = []
     for lot, said in _split(lots, kept):
-        below = _base_ranks(base, lot, times, said, rules)
+        is_rows_own = not said and lot.clock == rules.order_columns
+        below = row_ranks if is_rows_own else _base_ranks(base, lot, times, said, rules)
         supplier = lot.supplier[at]
-        has = _counted(base, lot, rules) & below.known & ~logs.takes(below, at, late=own.late)
+        has = stays if is_rows_own else below.known & ~logs.takes(below, at, late=own.late)
+        has = has & _counted(base, lot, rules)
         upper = lot.ranks.take(np.maximum(supplier, 0))
         wins = (supplier >= 0) & (~has | is_above(upper, below, late=own.late))
         places = np.where(wins, supplier + count, np.where(has, np.arange(count), on_top))[lives]
@@ -254,7 +263,9 @@ def _taken(rows: pa.Table, lot: _Lot, places: Ints) -> dict[str, pa.ChunkedArray
 
 def _watch(keeping: Keeping, lot: _Lot, at: Ints, found: Ranks, logs: _Logs) -> None:
     """Takes note of versions that are newer than the winner and than an open write."""
-    newest = lot.newest[at]
+    newest = np.full(len(logs.keys), -1, np.int64)
+    newest[logs.codes[lot.naming]] = lot.naming  # numpy keeps the last of equal indices
+    newest = newest[at]
     times = np.where(newest >= 0, logs.versions.request_times[np.maximum(newest, 0)], NEVER)
     keeping.has_outrun |= bool(((times > keeping.since) & (times > found.times)).any())
 
@@ -283,9 +294,9 @@ def _base_ranks(base: pa.Table, lot: _Lot, times: Ints, said: list[Kept], rules:
 
 def _counted(base: pa.Table, lot: _Lot, rules: MergeRules) -> Bools:
     """Which values of the base file count, by the table's partial update mode: then each column is a lot of its own."""
-    if rules.partial_mode is PartialMode.NONE:
+    if rules.partial_mode is PartialMode.NONE or OTHERS in lot.columns:
         return np.ones(base.num_rows, np.bool_)
-    return np.ones(base.num_rows, np.bool_) if OTHERS in lot.columns else counts(base.column(lot.columns[0]), rules)
+    return counts(base.column(lot.columns[0]), rules)
 
 
 def _winning(
@@ -321,9 +332,7 @@ def _alone(keys: Ints, logs: _Logs, lots: list[_Lot], keeping: Keeping | None) -
 
 def _as_asked(batch: pa.Table, kind: pa.DataType, keeping: Keeping | None) -> pa.Table:
     """Rows that no version of the logs concerns, with or without their ranks."""
-    if keeping is not None:
-        return with_column(batch, kind)
-    return batch.drop_columns(RANKS) if RANKS in batch.column_names else batch
+    return without_ranks(batch) if keeping is None else with_column(batch, kind)
 
 
 def _with_ranks(

@@ -62,9 +62,8 @@ class CompactPlan:
     """When the oldest write began that was open when the plan was made; empty if there was none."""
 
     def keeping(self) -> Keeping | None:
-        """What a merge keeps of older values, where values of one row can be of different age and order."""
-        rules = self.read.rules
-        return Keeping(self.oldest_open) if rules.every_order_column else None
+        """What a merge keeps of older values."""
+        return Keeping.of(self.read.rules, self.oldest_open)
 
     @property
     def token(self) -> str:

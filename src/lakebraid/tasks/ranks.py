@@ -101,6 +101,11 @@ def ranks_type(rules: MergeRules, schema: pa.Schema) -> pa.DataType:
     return pa.list_(pa.struct([*entry, *([pa.field("order", pa.struct(order))] if order else [])]))
 
 
+def without_ranks(rows: pa.Table) -> pa.Table:
+    """The rows as the table has them."""
+    return rows.drop_columns(RANKS) if RANKS in rows.column_names else rows
+
+
 def with_column(rows: pa.Table, kind: pa.DataType) -> pa.Table:
     """The rows with a column of kept ranks: what they have, or nothing."""
     if RANKS in rows.column_names:
@@ -152,7 +157,7 @@ def kept_ranks(batch: pa.Table, rules: MergeRules) -> list[Kept]:
 
 def _kept(entries: pa.StructArray, parents: Ints, names: tuple[str, ...]) -> Iterator[Kept]:
     texts = entries.field("columns").dictionary_encode()
-    codes, times = to_ints(texts.indices), to_ints(filled(entries.field("time"), NEVER))
+    codes, times = to_ints(texts.indices), to_ints(entries.field("time"))
     order = entries.field("order").flatten() if names else []
     for code, text in enumerate(texts.dictionary.to_pylist()):
         at = np.flatnonzero(codes == code)

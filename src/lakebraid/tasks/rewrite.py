@@ -52,7 +52,7 @@ def rewrite_group(
     read = whole_rows(plan, rules)
     tally = _Tally(versions, rules)
     captured = Captured(versions.keys, rules) if plan.config.cdc_enabled and base is not None else None
-    keeping = Keeping() if rules.every_order_column else None
+    keeping = Keeping.of(rules)
     kept = iter(()) if base is None else tally.watched(read_slice(storage, read, base, keeping=keeping))
     before = kept if captured is None else captured.before(kept)
     merged = merge(before, versions, rules, late=False, keeping=keeping)
