@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakebraid.errors import SnapshotExpired
+from tests.comparisons import COMPARISONS
 from tests.lives.based import check_bases
 from tests.lives.captures import check_captured
 from tests.lives.kinds import TYPES, Row
@@ -119,15 +120,4 @@ def holds(row: Row, term: Term) -> bool:
         return found is not None
     if found is None:
         return False
-    match operator:
-        case "=":
-            return bool(found == value)
-        case "!=":
-            return bool(found != value)
-        case "<":
-            return bool(found < value)
-        case ">=":
-            return bool(found >= value)
-        case "in":
-            return found in value
-    raise AssertionError(operator)
+    return found in value if operator == "in" else COMPARISONS[operator](found, value)

@@ -21,7 +21,7 @@ from lakebraid.errors import CorruptFile, EnvironmentProblem, InvalidArgument, L
 from lakebraid.format import avro_rows, avro_scan
 from lakebraid.format.avro_rows import format_avro_block, parse_avro_block, parse_avro_blocks
 from lakebraid.format.avro_scan import ScanRefused, scan_records
-from lakebraid.format.avro_types import format_avro_schema, parse_avro_schema, read_avro_schema
+from lakebraid.format.avro_types import parse_avro_schema, read_avro_schema
 from lakebraid.format.varint import format_long
 from tests.waiting import PATIENCE_SECONDS
 
@@ -347,12 +347,12 @@ def test_threads_read_side_by_side():
     assert wrong == []
 
 
-def _content(*records: bytes, count: int | None = None) -> bytes:
+def block_of(*records: bytes, count: int | None = None) -> bytes:
     body = b"".join(struct.pack(">i", len(record)) + record for record in records)
     return struct.pack(">ii", 3, len(records) if count is None else count) + body
 
 
-def _one(kind: object) -> str:
+def record_of(kind: object) -> str:
     return json.dumps({"type": "record", "name": "r", "fields": [{"name": "c", "type": kind}]})
 
 
@@ -361,18 +361,18 @@ def _one(kind: object) -> str:
     [
         (b"", "int"),
         (struct.pack(">ii", 4, 0), "int"),
-        (_content(b"\x02", count=2), "int"),
-        (_content(b"\x02", count=-1), "int"),
-        (_content(b"\x02", count=2**31 - 1), "int"),
-        (_content(b"\x02") + b"x", "int"),
-        (_content(b""), "int"),
+        (block_of(b"\x02", count=2), "int"),
+        (block_of(b"\x02", count=-1), "int"),
+        (block_of(b"\x02", count=2**31 - 1), "int"),
+        (block_of(b"\x02") + b"x", "int"),
+        (block_of(b""), "int"),
         (struct.pack(">iii", 3, 1, 2**31 - 1) + b"\x02", "int"),
         (struct.pack(">iii", 3, 1, -1) + b"\x02", "int"),
     ],
 )
 def test_a_block_whose_lengths_lie_is_refused(content, kind):
     with pytest.raises(CorruptFile):
-        parse_avro_block(content, _one(kind), "log")
+        parse_avro_block(content, record_of(kind), "log")
 
 
 @pytest.mark.hostile
@@ -399,12 +399,12 @@ def test_a_block_whose_lengths_lie_is_refused(content, kind):
 )
 def test_a_record_that_does_not_follow_its_schema_is_refused_in_time(records, kind):
     with pytest.raises(CorruptFile):
-        parse_avro_block(_content(*records), _one(kind), "log")
+        parse_avro_block(block_of(*records), record_of(kind), "log")
 
 
 def test_the_damaged_record_is_named():
     with pytest.raises(CorruptFile, match="record 2 of an Avro block"):
-        parse_avro_block(_content(b"\x02", b"\x02\x04", b"\x02"), _one("int"), "log")
+        parse_avro_block(block_of(b"\x02", b"\x02\x04", b"\x02"), record_of("int"), "log")
 
 
 @pytest.mark.slow
@@ -413,13 +413,13 @@ def test_null_structs_of_many_columns_cannot_fill_the_memory(monkeypatch):
     wide = {"type": "record", "name": "w", "fields": [{"name": f"c{n}", "type": "double"} for n in range(1000)]}
     monkeypatch.setattr(limits, "AVRO_BLOCK_ARROW_BYTES_MAX", 1_000_000)
     monkeypatch.setattr(limits, "AVRO_CHUNK_BYTES", 100_000)
-    listed = _content(format_long(999) + b"\x00" * 1000), _one({"type": "array", "items": ["null", wide]})
+    listed = block_of(format_long(999) + b"\x00" * 1000), record_of({"type": "array", "items": ["null", wide]})
 
     assert parse_avro_block(*listed, "log").column("c").to_pylist() == [[None] * 999]
     monkeypatch.setattr(limits, "HELD_BYTES_FREE", 1_000_000)
     monkeypatch.setattr(memory, "memory_left", lambda: 2_000_000)
     with pytest.raises(EnvironmentProblem, match="2,000,000 are free"):
-        parse_avro_block(_content(*[b"\x00"] * 1000), _one(["null", wide]), "log")
+        parse_avro_block(block_of(*[b"\x00"] * 1000), record_of(["null", wide]), "log")
     with pytest.raises(EnvironmentProblem, match="Record 1 of an Avro block of log takes"):
         parse_avro_block(*listed, "log")
 
@@ -432,12 +432,12 @@ def test_a_long_text_beside_a_list_of_wide_records_is_read(monkeypatch):
     monkeypatch.setattr(limits, "AVRO_BLOCK_ARROW_BYTES_MAX", 1_000_000)
     monkeypatch.setattr(limits, "HELD_BYTES_FREE", 100_000)
     monkeypatch.setattr(memory, "memory_left", lambda: 200_000)
-    rows = parse_avro_block(_content(format_long(20_000) + b"x" * 20_000 + b"\x00"), text, "log")
+    rows = parse_avro_block(block_of(format_long(20_000) + b"x" * 20_000 + b"\x00"), text, "log")
     assert rows.to_pylist() == [{"v": "x" * 20_000, "w": []}]
 
 
 def test_rows_that_do_not_fit_the_schema_are_not_written():
-    text = _one("int")
+    text = record_of("int")
     with pytest.raises(InvalidArgument):
         format_avro_block(pa.table({"c": [None]}), text)
     with pytest.raises(InvalidArgument):
@@ -447,7 +447,7 @@ def test_rows_that_do_not_fit_the_schema_are_not_written():
 
 
 def test_times_beyond_pythons_calendar_are_read_and_written():
-    text = _one(["null", {"type": "long", "logicalType": "timestamp-micros"}])
+    text = record_of(["null", {"type": "long", "logicalType": "timestamp-micros"}])
     table = pa.table({"c": pa.array([2**62, -(2**62), None], pa.timestamp("us", tz="UTC"))})
 
     assert parse_avro_block(format_avro_block(table, text), text, "log").equals(table)
@@ -469,167 +469,3 @@ def test_flipped_bytes_end_in_rows_or_a_clear_error(data):
     except LakebraidError:
         return
     table.validate(full=True)
-
-
-arrow_types = st.recursive(
-    st.sampled_from(
-        [pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32(),
-         pa.time64("us"), pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.decimal128(10, 2), pa.decimal128(38, 38)]
-    ),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.booleans()).map(lambda t: pa.list_(pa.field("element", *t))),
-        st.tuples(inner, st.booleans()).map(lambda t: pa.map_(pa.string(), pa.field("value", *t))),
-        st.lists(inner, min_size=1, max_size=3).map(
-            lambda types: pa.struct([pa.field(f"same{n}", t) for n, t in enumerate(types)])
-        ),
-    ),
-    max_leaves=6,
-)  # fmt: skip
-
-
-@settings(deadline=None)
-@given(st.lists(arrow_types, min_size=1, max_size=4))
-def test_an_arrow_schema_is_read_back_from_its_avro_text_and_avro_accepts_it(types):
-    schema = pa.schema([pa.field(f"größe{n}", kind) for n, kind in enumerate(types)])
-
-    text = format_avro_schema(schema, "t_record", "hoodie.t")
-
-    assert parse_avro_schema(text, "table") == schema
-    fastavro.parse_schema(json.loads(text))  # refuses two definitions of one name
-
-
-def test_the_text_of_a_schema_is_as_spark_and_hudi_write_it():
-    schema = pa.schema([("id", pa.int32()), ("items", pa.list_(pa.struct([("price", pa.decimal128(10, 2))])))])
-
-    text = format_avro_schema(schema, "t_record", "hoodie.t")
-
-    assert json.loads(text) == {
-        "type": "record",
-        "name": "t_record",
-        "namespace": "hoodie.t",
-        "fields": [
-            {"name": "id", "type": ["null", "int"], "default": None},
-            {
-                "name": "items",
-                "type": ["null", {"type": "array", "items": ["null", {
-                    "type": "record",
-                    "name": "items",
-                    "namespace": "hoodie.t.t_record",
-                    "fields": [{"name": "price", "default": None, "type": ["null", {
-                        "type": "fixed",
-                        "name": "fixed",
-                        "namespace": "hoodie.t.t_record.items.price",
-                        "size": 5,
-                        "logicalType": "decimal",
-                        "precision": 10,
-                        "scale": 2,
-                    }]}],
-                }]}],
-                "default": None,
-            },
-        ],
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["", "a b", "1a", "a-b", "a.b"])
-def test_a_column_name_that_java_would_refuse_is_not_written(name):
-    with pytest.raises(InvalidArgument, match="cannot be the name"):
-        format_avro_schema(pa.schema([(name, pa.int32())]), "t", "n")
-
-
-def test_a_type_that_no_hudi_table_has_is_not_written():
-    with pytest.raises(InvalidArgument, match="uint64"):
-        format_avro_schema(pa.schema([("a", pa.uint64())]), "t", "n")
-
-
-def test_a_named_type_may_be_used_again():
-    point = {"type": "record", "name": "point", "fields": [{"name": "x", "type": "int"}]}
-    schema = {
-        "type": "record",
-        "name": "r",
-        "namespace": "n",
-        "fields": [
-            {"name": "a", "type": point},
-            {"name": "b", "type": "point"},
-            {"name": "c", "type": ["null", "n.point"]},
-        ],
-    }
-    rows = [{"a": {"x": 1}, "b": {"x": 2}, "c": None}, {"a": {"x": 3}, "b": {"x": 4}, "c": {"x": 5}}]
-
-    assert scanned(encode(schema, rows), json.dumps(schema)).to_pylist() == rows
-
-
-def test_a_name_defined_twice_means_its_nearest_definition():
-    fields = [
-        {"name": "a", "type": {"type": "record", "name": "p", "fields": [{"name": "x", "type": "int"}]}},
-        {"name": "b", "type": {"type": "record", "name": "p", "fields": [{"name": "y", "type": "string"}]}},
-        {"name": "c", "type": "p"},
-    ]
-    text = json.dumps({"type": "record", "name": "r", "fields": fields})
-
-    table = scanned(_content(b"\x02" + b"\x02s" + b"\x02t"), text)
-
-    assert table.to_pylist() == [{"a": {"x": 1}, "b": {"y": "s"}, "c": {"y": "t"}}]
-
-
-def _nest(levels: int) -> str:
-    return '{"type":"array","items":' * levels + '"int"' + "}" * levels
-
-
-def _laughs() -> str:
-    """A schema of a few lines that has 10^12 fields once its references are written out."""
-    kind: object = "int"
-    for level in range(12):
-        first = {"name": "f0", "type": kind}
-        rest = [{"name": f"f{n}", "type": f"r{level - 1}" if level else "int"} for n in range(1, 10)]
-        kind = {"type": "record", "name": f"r{level}", "fields": [first, *rest]}
-    return json.dumps(kind)
-
-
-@pytest.mark.hostile
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "not JSON"),
-        ("{", "not JSON"),
-        ("1" * 10_000, "not JSON"),
-        ('"string"', "does not describe a record"),
-        ("[]", "union"),
-        ("null", "in the place of a type"),
-        ('{"type":"record","name":"r"}', "incomplete"),
-        ('{"type":"record","name":"r","fields":[{"name":"a"}]}', "without a type"),
-        ('{"type":"record","name":"r","fields":[{"name":"\\ud800","type":"int"}]}', "without a name"),
-        (_one("nonsense"), "does not define"),
-        (_one([["int"]]), "union"),
-        (_one({"type": "array", "items": "null"}), "take no bytes"),
-        (_one({"type": "array", "items": {"type": "record", "name": "e", "fields": []}}), "take no bytes"),
-        (_one(json.loads(_nest(40))), f"deeper than {limits.SCHEMA_DEPTH_MAX}"),
-        (_one("int").replace('"int"', _nest(100_000)), f"deeper than {limits.SCHEMA_DEPTH_MAX}"),
-        ("[" * 1_000_000, f"deeper than {limits.SCHEMA_DEPTH_MAX}"),
-        (_laughs(), f"more than {limits.SCHEMA_FIELDS_MAX:,} fields"),
-        ("x" * (limits.SCHEMA_BYTES_MAX + 1), "characters"),
-    ],
-    ids=range(18),
-)
-def test_a_schema_that_makes_no_sense_is_refused(text, problem):
-    with pytest.raises(CorruptFile, match=problem):
-        parse_avro_schema(text, "log")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [["int", "string"], ["null", "int", "string"], {"type": "bytes", "logicalType": "decimal", "precision": 39}, "r"],
-)
-def test_what_has_no_arrow_type_is_refused_by_name(kind):
-    with pytest.raises(LakebraidError, match=r"several types|39 digits|contains itself"):
-        parse_avro_schema(_one(kind), "log")
-
-
-def test_brackets_in_texts_do_not_count_as_nesting():
-    text = json.dumps({"type": "record", "name": "r", "doc": "[" * 1000 + '\\"' + "{" * 1000, "fields": []})
-
-    assert parse_avro_schema(text, "log") == pa.schema([])
-
-
-def test_the_schema_of_32_levels_is_still_read():
-    assert parse_avro_schema(_one(json.loads(_nest(31))), "log").names == ["c"]

@@ -23,6 +23,7 @@ from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.predicate import And, Compare, In, IsNull, Not, Or, Predicate, StartsWith, to_text
 from lakebraid.storage.memory import MemoryStorage
+from tests.comparisons import COMPARISONS
 from tests.exact_values import KINDS
 from tests.scene import TickingClock, make_table
 
@@ -200,14 +201,7 @@ def compare(column: str, op: str, constant: Any, row: dict[str, Any]) -> Any:
     if ranks is MISMATCH or value is None:
         return ranks if ranks is MISMATCH else None
     left, right = ranks
-    return {
-        "=": left == right,
-        "!=": left != right,
-        "<": left < right,
-        "<=": left <= right,
-        ">": left > right,
-        ">=": left >= right,
-    }[op]
+    return COMPARISONS[op](left, right)
 
 
 def ranked(value: Any, constant: Any, kind: pa.DataType) -> Any:
