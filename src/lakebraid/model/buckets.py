@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.limits import BUCKETS_MAX
 from lakebraid.model.keys import EMPTY_TEXT, NULL_TEXT, parse_record_key
@@ -60,8 +61,7 @@ def bucket_of_file_id(file_id: str) -> int | None:
 
     Only meaningful in tables with a bucket index: a random id elsewhere may begin with eight digits too.
     """
-    number = file_id[:8]
-    return int(number) if len(number) == 8 and number.isascii() and number.isdigit() and file_id[8:9] == "-" else None
+    return whole_number(file_id[:8]) if file_id[8:9] == "-" else None
 
 
 def java_string_hash(text: str) -> int:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.limits import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_WRITTEN_MAX
 
@@ -216,11 +217,11 @@ class _Parser:
         return numbers
 
     def _number(self) -> int:
-        text = self.token.text
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
+        number = whole_number(self.token.text, 9)
+        if number is None:
             raise self.trouble("expected a number")
         self._advance()
-        return int(text)
+        return number
 
     def _took(self, text: str) -> bool:
         is_it = self.token.kind in ("word", "mark") and self.token.text.lower() == text

@@ -87,7 +87,7 @@ def find_run(
     start = _first_foldable(file_slice)
     earlier = [log for place, logs in units if place <= start for log in logs]
     if by_event and any(peek(log).has_partial for log in earlier):
-        return ()  # a partial row before the run may take some columns of each version in it
+        return ()  # in Hudi's readers a partial row before the run may take some columns of each version in it
     run = [logs for place, logs in units if start < place < oldest]
     while len(run) > 1 and (_is_heavy(run) or _size(run) > limits.LOG_COMPACT_BYTES_MAX):
         if by_event and any(peek(log).has_partial for log in run[0]):

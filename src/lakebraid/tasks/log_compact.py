@@ -6,8 +6,10 @@ over the others. What is written merges like what it stands for, whatever came b
 
 - Of whole rows and deletes the winner of each key is enough, with every row's own commit time. By event time a delete
   without ordering value goes before it: it makes way for its successor, however low that one's ordering value.
-- Partial rows are merged only with neighbours of the very same columns, and by event time not at all: there a partial
-  row with a high ordering value may take some columns of each version that follows. Such blocks are copied.
+- Partial rows are merged only with neighbours of the very same columns. By event time neither they nor what follows them
+  is: to us that would make no difference, but Apache Hudi's readers fold versions in sequence, and a partial row with a
+  high ordering value takes some columns of each version that follows. Such blocks are copied.
+- Where groups of columns are ordered apart, one row may win for some columns and another one for others: all is copied.
 """
 
 from __future__ import annotations

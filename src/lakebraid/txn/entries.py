@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakebraid import limits
+from lakebraid.digits import whole_number
 from lakebraid.errors import CommitRefused, CorruptFile
 from lakebraid.format.damage import damaged
 from lakebraid.format.times import is_instant_time
@@ -16,6 +17,7 @@ from lakebraid.format.times import is_instant_time
 FOLDER: Final = ".hoodie/.lakebraid"
 LEDGER: Final = f"{FOLDER}/ledger"
 STAGED: Final = f"{FOLDER}/staged"
+_DIGITS: Final = 20
 FORMAT_VERSION: Final = 1
 _NEVER: Final = "0" * 17
 
@@ -173,7 +175,7 @@ def entry_name(number: int) -> str:
 def parse_entry_name(name: str) -> int | None:
     """The number of an entry, from its full name; None for anything else that lies there."""
     folder, _, digits = name.rpartition("/")
-    return int(digits) if folder == LEDGER and len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+    return whole_number(digits, _DIGITS) if folder == LEDGER and len(digits) == _DIGITS else None
 
 
 def staged_name(number: int, token: str) -> str:
@@ -184,8 +186,7 @@ def parse_staged_name(name: str) -> int | None:
     """The slot for which an object was staged."""
     folder, _, rest = name.rpartition("/")
     digits, dot, _ = rest.partition(".")
-    is_ours = folder == STAGED and dot and len(digits) == 20 and digits.isascii() and digits.isdigit()
-    return int(digits) if is_ours else None
+    return whole_number(digits, _DIGITS) if folder == STAGED and dot and len(digits) == _DIGITS else None
 
 
 def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
