@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lakebraid as lb
-from lakebraid.format.log_blocks import BlockType, read_blocks
+from lakebraid.format.log.blocks import BlockType, read_blocks
 from lakebraid.format.names import LogFileName
-from lakebraid.model.buckets import bucket_file_id
+from lakebraid.model.keys.buckets import bucket_file_id
 
 T = TypeVar("T")
 RATIO_MAX = 1.5

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import lakebraid as lb
 from benchmarks.meter import machine
 from benchmarks.tables import OUT, instant_time, log_block, made, start_plain, with_meta, write_commit
-from lakebraid.format.commit import WriteStat
 from lakebraid.format.names import BaseFileName, LogFileName
-from lakebraid.model.buckets import bucket_file_id
+from lakebraid.format.timeline.commit import WriteStat
+from lakebraid.model.keys.buckets import bucket_file_id
 
 SIZES_MB = (20, 100, 400)
 LOGS, LOG_ROWS = 10, 2_000

@@ -15,8 +15,8 @@ import pyarrow as pa
 import lakebraid as lb
 from benchmarks.meter import machine
 from benchmarks.tables import OUT, instant_time, made, mark_partition, start_plain, write_commit
-from lakebraid.format.commit import WriteStat
 from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.format.timeline.commit import WriteStat
 
 INSTANTS, PARTITIONS, GROUPS = 1_000, 100, 100
 """Each instant writes one file of each of the 100 groups of one partition: first a base file, then nine log files."""

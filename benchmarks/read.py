@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading, beside the floors: `uv run python -m benchmarks.read [--tables hudi,plain] [--reps 5] [--scale mid|smoke]`.
 
-A process keeps the log blocks that it decoded last (`lakebraid.tasks.kept_blocks`), which helps whoever asks twice. So every
+A process keeps the log blocks that it decoded last (`lakebraid.tasks.reading.block_cache`), which helps whoever asks twice. So every
 un-compacted table is read in two ways: as users read it, and, as `… anew`, with every block decoded again.
 """
 
@@ -28,9 +28,9 @@ from benchmarks.data import SCALES, Scale, Workload, workload
 from benchmarks.meter import Meter, machine
 from benchmarks.tables import KINDS, OUT, base_files, made, make_tables
 from lakebraid import limits
-from lakebraid.spark import reading
+from lakebraid.spark import read as reading
 from lakebraid.storage import open_storage
-from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 WARM_UP = 2

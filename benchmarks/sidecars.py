@@ -30,7 +30,7 @@ from pathlib import Path
 
 import lakebraid as lb
 from benchmarks.meter import machine
-from lakebraid.cli.torture_audit import Verdict, audit
+from lakebraid.cli.torture.audit import Verdict, audit
 
 SCHEMA = "id bigint, ts bigint, writer int, number bigint, note string"
 PROPERTIES = {

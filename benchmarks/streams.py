@@ -30,8 +30,8 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 import lakebraid as lb
 from benchmarks.meter import Meter, machine
 from lakebraid.table.loading import load_commit, load_timeline
-from lakebraid.txn.batches import BATCH
-from lakebraid.txn.conflicts import WRITER
+from lakebraid.txn.actions.batches import BATCH
+from lakebraid.txn.checks.file_groups import WRITER
 
 SCHEMA = "id bigint, ts bigint, writer string"
 KEYS = 500

@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 from tests.interop.referee import Referee
 
 from benchmarks.data import Scale, Workload
-from lakebraid.format.avro_types import format_avro_schema
-from lakebraid.format.commit import CommitMetadata, WriteStat, format_commit
-from lakebraid.format.log_blocks import BlockType, HeaderKey, format_block
+from lakebraid.format.avro.types import format_avro_schema
+from lakebraid.format.log.blocks import BlockType, HeaderKey, format_block
 from lakebraid.format.names import BaseFileName, LogFileName
-from lakebraid.format.parquet_rows import format_parquet_block
+from lakebraid.format.parquet.rows import format_parquet_block
 from lakebraid.format.properties import PartitionMetadata, format_partition_metadata, format_properties
-from lakebraid.model.buckets import bucket_file_id, bucket_ids
+from lakebraid.format.timeline.commit import CommitMetadata, WriteStat, format_commit
 from lakebraid.model.config import META_COLUMNS
+from lakebraid.model.keys.buckets import bucket_file_id, bucket_ids
 
 OUT = Path(__file__).parent / "out"
 KINDS = {"hudi": ("hudi-parquet", "hudi-avro"), "plain": ("plain",)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from lakebraid.format.names import BaseFileName
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.cluster import ClusterTask, output_file_id
+from lakebraid.tasks.merging.cluster import ClusterTask, output_file_id
 from simulator.tasks import Written, merge, put, read_placed, read_versions
 
 

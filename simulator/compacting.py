@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING
 
 from lakebraid import limits
 from lakebraid.errors import CommitRefused, ObjectNotFound, StorageError
-from lakebraid.format.commit import CommitMetadata, WriteStat
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
-from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_compaction_plan, parse_compaction_plan
-from lakebraid.model.slicing import FileSlice
-from lakebraid.services.choosing import CARRIES, NEWEST_OPEN
-from lakebraid.txn.heartbeat import beat, is_expired, storage_now_ms
-from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.markers import forget
-from lakebraid.txn.plans import claim, decide_plan, publish_plan
-from lakebraid.txn.rounds import Round
+from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
+from lakebraid.format.timeline.plans import (
+    CompactionOperation,
+    CompactionPlan,
+    format_compaction_plan,
+    parse_compaction_plan,
+)
+from lakebraid.model.timeline.slicing import FileSlice
+from lakebraid.services.merging.choose_groups import CARRIES, NEWEST_OPEN
+from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.liveness.heartbeat import beat, is_expired, storage_now_ms
+from lakebraid.txn.liveness.markers import forget
 from simulator.tables import SCHEMA
 from simulator.tasks import Merging, Written, read_origins, run_merge
 from simulator.violation import Violation

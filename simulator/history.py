@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from lakebraid.format.history import parse_manifest, read_history
+from lakebraid.format.timeline.history import parse_manifest, read_history
 from simulator.storage import Disk
 
 FOLDER = ".hoodie/timeline/history/"

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import CorruptFile, ObjectNotFound, StorageError
-from lakebraid.format.commit import format_commit
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
-from lakebraid.format.plans import (
+from lakebraid.format.timeline.commit import format_commit
+from lakebraid.format.timeline.plans import (
     CompactionOperation,
     CompactionPlan,
     format_compaction_plan,
     parse_compaction_plan,
 )
-from lakebraid.format.rollbacks import (
+from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
     RollbackMetadata,
     RollbackPlan,

@@ -17,7 +17,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import ObjectExists, ObjectNotFound, StorageError
-from lakebraid.format.commit import format_commit
+from lakebraid.format.timeline.commit import format_commit
 from lakebraid.format.times import format_instant_time
 from simulator.oracle import HEARTBEATS, TIMELINE
 from simulator.tables import SKEW_MS

@@ -14,10 +14,10 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import ObjectExists, ObjectNotFound
-from lakebraid.format.commit import format_commit
 from lakebraid.format.names import parse_data_file
-from lakebraid.format.plans import CompactionPlan, format_compaction_plan
-from lakebraid.format.rollbacks import InstantInfo, RollbackPlan, format_rollback_plan
+from lakebraid.format.timeline.commit import format_commit
+from lakebraid.format.timeline.plans import CompactionPlan, format_compaction_plan
+from lakebraid.format.timeline.rollbacks import InstantInfo, RollbackPlan, format_rollback_plan
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view

@@ -14,34 +14,34 @@ _SHARED = {
 
 BESIDE_HUDI = (
     Mutant(
-        "decisions are made without Hudi's lock", "lock", "lakebraid.txn.ledger", "Ledger.decide",
+        "decisions are made without Hudi's lock", "lock", "lakebraid.txn.ledger.ledger", "Ledger.decide",
         "with self.lock(self._stand_in) as hold:", "with contextlib.nullcontext() as hold:",
         ("6", "1", "2", "9", "3"), _SHARED,
     ),
     Mutant(
-        "a write that Hudi is rolling back is published", "9", "lakebraid.txn.shared", "mind_others",
+        "a write that Hudi is rolling back is published", "9", "lakebraid.txn.hudi.reconcile", "mind_others",
         "if _is_inflight(pending.get(s)) and s not in undone}", "if True}",
         ("9", "3"), {**_SHARED, "rates": Rates(pause=0.03), "timeout_ms": 500},
     ),
     Mutant(
-        "a decision that Hudi overtook is made true", "true before next", "lakebraid.txn.ledger", "Ledger._make_newest_true",
+        "a decision that Hudi overtook is made true", "true before next", "lakebraid.txn.ledger.ledger", "Ledger._make_newest_true",
         "if greatest_time(load_timeline(self.storage, self.config)) >= entry.time:", "if False:",
         ("6", "9", "11", "3"), {**_SHARED, "rates": Rates(kill_after=0.02, kill_before=0.02), "timeout_ms": 500},
     ),
     Mutant(
-        "the lock is given back before clocks that go behind have passed the time given", "skew", "lakebraid.txn.ledger",
+        "the lock is given back before clocks that go behind have passed the time given", "skew", "lakebraid.txn.ledger.ledger",
         "Ledger._let_clocks_pass", "wait_out_skew(self.clock, self.config, attempted.time)", "pass",
         ("6", "1", "2"), {**_SHARED, "skew_ms": 35, "call_ms": 1},
     ),
     Mutant(
         "the lock of the dead is removed before clocks that go behind have passed the time he gave", "skew of the dead",
-        "lakebraid.txn.ledger", "Ledger._stand_in", "wait_out_skew(self.clock, self.config, entry.time)", "pass",
+        "lakebraid.txn.ledger.ledger", "Ledger._stand_in", "wait_out_skew(self.clock, self.config, entry.time)", "pass",
         ("6", "1", "2"), {**_SHARED, "skew_ms": 35, "call_ms": 1, "rates": Rates(kill_after=0.03), "timeout_ms": 500},
         first_seed=1040,
     ),
     Mutant(
         "the lock of the dead is removed before what he decided is true", "restore of the dead",
-        "lakebraid.txn.ledger", "Ledger._stand_in", "entry = self.settled()", "entry = self.newest()",
+        "lakebraid.txn.ledger.ledger", "Ledger._stand_in", "entry = self.settled()", "entry = self.newest()",
         ("9",),
         {
             **_SHARED, "rates": Rates(kill_after=0.02), "timeout_ms": 4000,
@@ -50,7 +50,7 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "a store that says no once lets the lock of a restorer pass on", "restore refused",
-        "lakebraid.txn.shared", "insist", "limits.INSIST_ATTEMPTS_MAX", "0",
+        "lakebraid.txn.hudi.reconcile", "insist", "limits.INSIST_ATTEMPTS_MAX", "0",
         ("9",),
         {
             **_SHARED, "rates": Rates(refused=0.05), "timeout_ms": 4000,
@@ -58,7 +58,7 @@ BESIDE_HUDI = (
         },
     ),
     Mutant(
-        "an executor that Hudi rolled back publishes", "claim", "lakebraid.txn.shared", "mind_others",
+        "an executor that Hudi rolled back publishes", "claim", "lakebraid.txn.hudi.reconcile", "mind_others",
         "s not in undone | attempts", "s not in undone",
         ("3",),
         {
@@ -68,7 +68,7 @@ BESIDE_HUDI = (
         first_seed=60,
     ),
     Mutant(
-        "a claim is judged by a void entry", "16", "lakebraid.services.claims", "_state",
+        "a claim is judged by a void entry", "16", "lakebraid.services.merging.run", "_state",
         "if not ledger.is_shared:", "if True:",
         ("16",),
         {
@@ -77,16 +77,16 @@ BESIDE_HUDI = (
         },
     ),
     Mutant(
-        "a living Hudi writer is rolled back", "8", "lakebraid.txn.foreign", "dead_write",
+        "a living Hudi writer is rolled back", "8", "lakebraid.txn.hudi.dead_jobs", "dead_write",
         "if not is_expired(ledger.storage, ledger.config, victim, now_ms, timeout_ms):", "if False:",
         ("8",), {**_SHARED, "call_ms": 20},
         elsewhere=(
-            ("lakebraid.txn.foreign", "find_dead",
+            ("lakebraid.txn.hudi.dead_jobs", "find_dead",
              "[s for s in starts if is_expired(ledger.storage, ledger.config, s, now_ms, timeout_ms)]", "[*starts]"),
         ),
     ),
     Mutant(
-        "a job of Hudi may complete after a restore was decided that takes it back", "restore", "lakebraid.txn.ledger",
+        "a job of Hudi may complete after a restore was decided that takes it back", "restore", "lakebraid.txn.ledger.ledger",
         "Ledger._make_restore_true", "if is_true:", "if False:",
         ("9",),
         {

@@ -15,16 +15,16 @@ _CAPTURING: dict[str, Any] = {
 
 OF_CAPTURE = (
     Mutant(
-        "a commit names no log files of the slice before", "0020", "lakebraid.txn.slices_before", "_of_group",
+        "a commit names no log files of the slice before", "0020", "lakebraid.txn.cdc_slices", "_of_group",
         "tuple(_file_name(log.name) for log in before.logs)", "()", ("22",), _CAPTURING,
     ),
     Mutant(
         "the slice before a commit is that of the last compaction, though another one is pending", "0020",
-        "lakebraid.txn.slices_before", "_of_group", "held.latest()", "held.slices[-1]", ("22", "no crash"),
+        "lakebraid.txn.cdc_slices", "_of_group", "held.latest()", "held.slices[-1]", ("22", "no crash"),
         {**_CAPTURING, "actors": (("writer", 5), ("writer", 5), ("compactor", 5), ("compactor", 5))},
     ),
     Mutant(
-        "whoever begins a group beside another hides what that one has published", "0020", "lakebraid.api.capturing",
+        "whoever begins a group beside another hides what that one has published", "0020", "lakebraid.writing.seeds",
         "_is_new", "not bases and all(log.completion_time > start for part in held.slices for log in part.logs)",
         "not bases or True", ("1", "2", "5", "14", "22"), _CAPTURING,
     ),

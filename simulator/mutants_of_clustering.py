@@ -8,8 +8,8 @@ from typing import Any
 from simulator.faults import Rates
 from simulator.planting import Mutant
 
-_CLUSTERING = "lakebraid.services.clustering"
-_CONFLICTS = "lakebraid.txn.conflicts"
+_CLUSTERING = "lakebraid.services.merging.clustering"
+_CONFLICTS = "lakebraid.txn.checks.file_groups"
 _WORLD: dict[str, Any] = {
     "placed": True,
     "whole": True,
@@ -64,7 +64,7 @@ OF_CLUSTERING = (
     Mutant(
         "a clustering is published although its claim was taken over",
         "RFC-79",
-        "lakebraid.txn.plans",
+        "lakebraid.txn.actions.plans",
         "publish_plan",
         "if plan.epoch != epoch:",
         "if False:",
@@ -85,7 +85,7 @@ OF_CLUSTERING = (
     Mutant(
         "a compaction of groups that are clustered",
         "7",
-        "lakebraid.services.compaction",
+        "lakebraid.services.merging.compaction",
         "_builder",
         "taken=taken",
         "taken=frozenset()",

@@ -15,26 +15,26 @@ _BASE: dict[str, Any] = {
 
 OF_OVERWRITES = (
     Mutant(
-        "a late publisher is not held against an overwrite", "F33", "lakebraid.txn.replacing", "Placement.check",
+        "a late publisher is not held against an overwrite", "F33", "lakebraid.txn.checks.overwrites", "Placement.check",
         "if met:", "if False:", ("1", "2", "5", "13", "14", "19"), _BASE,
     ),
     Mutant(
-        "an overwrite drops a concurrent append", "F33", "lakebraid.txn.replacing", "Overwrite._check_alone",
+        "an overwrite drops a concurrent append", "F33", "lakebraid.txn.checks.overwrites", "Overwrite._check_alone",
         "if met:", "if False:", ("17",), _BASE,
     ),
     Mutant(
-        "an overwrite puts its rows into the groups that it replaces", "F8", "lakebraid.api.overwriting",
+        "an overwrite puts its rows into the groups that it replaces", "F8", "lakebraid.writing.operations.overwrite",
         "Overwriting.placement", "Replaced(whole=self.overwrite.start)", "Replaced()", ("1", "2", "5", "13", "14", "19"), _BASE,
     ),
     Mutant(
-        "the next writers do not learn the new ids", "F8", "lakebraid.txn.operations", "publish",
+        "the next writers do not learn the new ids", "F8", "lakebraid.txn.actions.write", "publish",
         "replaced_file=now.replaced_file or now.state.replaced_file", "replaced_file=None",
         ("1", "2", "5", "13", "14", "19"), _BASE,
     ),
     Mutant(
-        "a restore leaves the ids of an overwrite that it takes back", "restore", "lakebraid.txn.restoring", "_state_after",
+        "a restore leaves the ids of an overwrite that it takes back", "restore", "lakebraid.txn.actions.restore", "_state_after",
         "replaced_file=map_without(now, undo.starts),", "",
         ("19",), {**_BASE, "actors": (*_BASE["actors"], ("restorer", 4), ("restorer", 4))},
-        elsewhere=(("lakebraid.txn.unpublishing", "_remove", "remove_maps(storage, starts)", "pass"),),
+        elsewhere=(("lakebraid.txn.actions.restore_files", "_remove", "remove_maps(storage, starts)", "pass"),),
     ),
 )  # fmt: skip

@@ -16,21 +16,21 @@ _MOR = {**_COW, "cow": False, "deletes": 0.0, "keys": 6}
 
 OF_PLACING = (
     Mutant(
-        "a base file is rewritten although another one was since the write began", "RFC-71", "lakebraid.api.rivalry",
+        "a base file is rewritten although another one was since the write began", "RFC-71", "lakebraid.writing.rivals",
         "Rivalry.check", "if self._rivals is not None:", "if False:", ("1", "2", "5", "14"), _COW,
     ),
     Mutant(
-        "of two new rows of one key both are published", "F26", "lakebraid.txn.same_keys", "SameKeys.check",
+        "of two new rows of one key both are published", "F26", "lakebraid.txn.checks.inserted_keys", "SameKeys.check",
         "if common is not None:", "if False:", ("21",), _MOR,
     ),
     Mutant(
-        "a key that came back while it was compacted away is looked for in base files alone", "F26", "lakebraid.api.placing",
+        "a key that came back while it was compacted away is looked for in base files alone", "F26", "lakebraid.writing.placed",
         "_unsure_logs", "if log.request_time < base.completion_time", "if False", ("21", "1", "2"),
         {**_MOR, "by_event": False, "deletes": 0.5, "keys": 1,
          "actors": (("placer", 8), ("placer", 8), ("compactor", 8), ("compactor", 8))},
     ),
     Mutant(
-        "new keys in a small file that was there are not looked at", "F26", "lakebraid.txn.same_keys", "_brings_keys",
+        "new keys in a small file that was there are not looked at", "F26", "lakebraid.txn.checks.inserted_keys", "_brings_keys",
         "not (is_rewrite and stat.num_inserts == 0)", "not is_rewrite", ("21",), {**_COW, "keys": 6},
         first_seed=5520,
     ),
@@ -40,11 +40,11 @@ OF_PLACING = (
         ("1", "2", "5", "14"), _COW,
     ),
     Mutant(
-        "of what is completed nothing is looked at, whenever that was", "RFC-71", "lakebraid.model.recent", "recent_names",
+        "of what is completed nothing is looked at, whenever that was", "RFC-71", "lakebraid.model.timeline.recent", "recent_names",
         " and n <= since and n[18:] <= since", "", ("1", "2", "5", "14"), _COW,
     ),
     Mutant(
-        "a base file is rewritten although a clustering has moved its rows", "RFC-71", "lakebraid.txn.conflicts", "_groups",
+        "a base file is rewritten although a clustering has moved its rows", "RFC-71", "lakebraid.txn.checks.file_groups", "_groups",
         "return written + [GroupId(p, file_id) for p, ids in metadata.replaced.items() for file_id in ids]", "return written",
         ("1", "2", "5", "14"),
         {**_COW, "gives_way": True,

@@ -9,12 +9,12 @@ from simulator.faults import Rates
 from simulator.planting import Mutant
 from simulator.schedule import Cue
 
-_ARCHIVING = "lakebraid.txn.archiving"
+_ARCHIVING = "lakebraid.txn.actions.archive"
 _CHOOSING = "lakebraid.services.archiving"
 _CLEANING = "lakebraid.services.cleaning"
-_RESTORING = "lakebraid.txn.restoring"
-_UNPUBLISHING = "lakebraid.txn.unpublishing"
-_LEASES = "lakebraid.txn.leases"
+_RESTORING = "lakebraid.txn.actions.restore"
+_UNPUBLISHING = "lakebraid.txn.actions.restore_files"
+_LEASES = "lakebraid.txn.liveness.leases"
 _PAUSES = Rates(pause=0.02, slow=0.03)
 _ZOMBIES = Rates(pause=0.01, slow=0.05, late=0.03, kill_late=0.01, kill_after=0.005)
 _BASE: dict[str, Any] = {
@@ -95,7 +95,7 @@ OF_SERVICES = (
         ("3",), {**_CLEAN, "rates": Rates(kill_after=0.004, pause=0.02), "actors": (*_CLEAN["actors"], ("compactor", 5))},
         elsewhere=(
             (_CLEANING, "_work_in_progress", "yield Hold(", "if False: yield Hold("),
-            ("lakebraid.txn.planned", "planned_parts", "for instant in timeline.pending:", "for instant in ():"),
+            ("lakebraid.txn.checks.pending_plans", "planned_parts", "for instant in timeline.pending:", "for instant in ():"),
         ),
     ),
     Mutant(
@@ -124,7 +124,7 @@ OF_SERVICES = (
         "check_readable(now, time)", "pass", ("14", "3"), {**_HELD, "rates": _PAUSES},
     ),
     Mutant(
-        "a savepoint is set without a look at unfinished cleans", "savepoints", "lakebraid.txn.savepoints", "check_kept",
+        "a savepoint is set without a look at unfinished cleans", "savepoints", "lakebraid.txn.actions.savepoints", "check_kept",
         "for clean, doomed in _doomed(now):", "for clean, doomed in ():",
         ("14",),
         {
@@ -133,7 +133,7 @@ OF_SERVICES = (
         },
     ),
     Mutant(
-        "a clean is called done before its files are gone", "15", "lakebraid.txn.cleaning", "finish_clean",
+        "a clean is called done before its files are gone", "15", "lakebraid.txn.actions.clean", "finish_clean",
         "storage.delete([in_partition(partition, name) for partition, names in plan.files.items() for name in names])",
         "pass", ("15",), _CLEAN,
     ),
@@ -165,7 +165,7 @@ OF_SERVICES = (
     Mutant(
         "a restore leaves data files", "15", _UNPUBLISHING, "_remove",
         "storage.delete(paths)", "pass", ("15", "4"), _RESTORE,
-        elsewhere=(("lakebraid.txn.rescue", "_is_orphan", "return not known and (start in state.gone or start <= state.last)", "return False"),),
+        elsewhere=(("lakebraid.txn.actions.rescue", "_is_orphan", "return not known and (start in state.gone or start <= state.last)", "return False"),),
     ),
     Mutant(
         "readers see what a restore is taking back", "restore", "lakebraid.table.restores", "load_undone",
@@ -173,7 +173,7 @@ OF_SERVICES = (
         ("4", "1", "2", "13", "14"), {**_RESTORE, "switch": 0.6},
     ),
     Mutant(
-        "a log compaction goes over an open start", "5", "lakebraid.services.log_runs", "choose_runs",
+        "a log compaction goes over an open start", "5", "lakebraid.services.merging.choose_runs", "choose_runs",
         'oldest = min(open_writes, default="9")', 'oldest = "9"',
         ("5", "1", "2", "13", "14"),
         {
@@ -184,7 +184,7 @@ OF_SERVICES = (
     ),
     Mutant(
         # Its executor dies at work; the next one comes when the heartbeat has expired.
-        "a removable plan is executed twice", "7", "lakebraid.txn.plans", "check_claimable",
+        "a removable plan is executed twice", "7", "lakebraid.txn.actions.plans", "check_claimable",
         "if plan.is_removable and plan.epoch:", "if False:", ("7",),
         {
             "whole": True, "keys": 1, "aborts": 0.0, "removable": 1.0, "timeout_ms": 500,
@@ -196,11 +196,11 @@ OF_SERVICES = (
             Cue("logcompactor2", "sleep", "", "pause", 9000),
         ),
         elsewhere=(
-            ("lakebraid.services.claims", "abandoned_plans", "not (plans[s].is_removable and plans[s].epoch)", "True"),
+            ("lakebraid.services.merging.run", "abandoned_plans", "not (plans[s].is_removable and plans[s].epoch)", "True"),
         ),
     ),
     Mutant(
-        "a removable plan is taken from a living executor", "8", "lakebraid.txn.rescue", "_take_back_plans",
+        "a removable plan is taken from a living executor", "8", "lakebraid.txn.actions.rescue", "_take_back_plans",
         "return age_ms >= delay_ms and is_expired(ledger.storage, ledger.config, start, now_ms, timeout_ms)",
         "return age_ms >= delay_ms", ("8",),
         {
@@ -214,9 +214,9 @@ OF_SERVICES = (
         ),
     ),
     Mutant(
-        "a plan is claimed from a living executor", "7", "lakebraid.services.claims", "_judge",
+        "a plan is claimed from a living executor", "7", "lakebraid.services.merging.run", "_judge",
         "if not is_expired(ledger.storage, ledger.config, start, now_ms, silence_ms_max(ledger.config)):", "if False:",
         ("7",), {**_BASE, "call_ms": 20, "actors": (*_WRITERS, ("compactor", 5), ("compactor", 5), ("compactor", 5))},
-        elsewhere=(("lakebraid.services.claims", "abandoned_plans", "s in released or is_expired(storage, config, s, now_ms, silence_ms)", "True"),),
+        elsewhere=(("lakebraid.services.merging.run", "abandoned_plans", "s in released or is_expired(storage, config, s, now_ms, silence_ms)", "True"),),
     ),
 )  # fmt: skip

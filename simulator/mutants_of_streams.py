@@ -6,7 +6,7 @@ from __future__ import annotations
 from simulator.faults import Rates
 from simulator.planting import Mutant
 
-_OPERATIONS = "lakebraid.txn.operations"
+_OPERATIONS = "lakebraid.txn.actions.write"
 _STREAMS = {
     "actors": (("streamer", 4), ("streamer", 3), ("writer", 1), ("rescuer", 3)),
     "rates": Rates(kill_after=0.01, pause=0.02, slow=0.02, lost=0.01),
@@ -24,9 +24,9 @@ OF_STREAMS = (
         ("18",), _STREAMS,
     ),
     Mutant(
-        "a batch is called done that is only begun", "batches", "lakebraid.txn.batches", "check_new",
+        "a batch is called done that is only begun", "batches", "lakebraid.txn.actions.batches", "check_new",
         "known = now.state.batches.get(batch.writer)",
-        "from lakebraid.txn.entries import PublishedBatch\n"
+        "from lakebraid.txn.ledger.entries import PublishedBatch\n"
         "    known = next((PublishedBatch(w.batch.number, s, s) for s, w in now.state.open.items() if w.batch == batch),"
         " now.state.batches.get(batch.writer))",
         ("18",), _STREAMS,

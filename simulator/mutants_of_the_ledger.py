@@ -7,9 +7,9 @@ from simulator.faults import Rates
 from simulator.planting import Mutant
 from simulator.schedule import Cue
 
-_LEDGER = "lakebraid.txn.ledger"
-_OPERATIONS = "lakebraid.txn.operations"
-_ROLLBACK = "lakebraid.txn.rollback"
+_LEDGER = "lakebraid.txn.ledger.ledger"
+_OPERATIONS = "lakebraid.txn.actions.write"
+_ROLLBACK = "lakebraid.txn.actions.rollback"
 _LOADING = "lakebraid.table.loading"
 _STORMY = Rates(
     kill_after=0.004,
@@ -66,7 +66,7 @@ OF_THE_LEDGER = (
         first_seed=1,
     ),
     Mutant(
-        "staged objects belong to no slot", "H4", "lakebraid.txn.staged", "stage",
+        "staged objects belong to no slot", "H4", "lakebraid.txn.ledger.timeline_copies", "stage",
         "name = staged_name(number, clock.token())", "name = staged_name(0, clock.token())",
         ("6", "9", "11", "3", "16", "1"), {**_TRIM, "rates": _PAUSES, "timeout_ms": 500},
     ),
@@ -83,7 +83,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         # The first create of a staged object arrives when the write has been rolled back; a repeated copy then finds it.
-        "an unanswered staged object is written again under its name", "H7", "lakebraid.txn.staged", "stage",
+        "an unanswered staged object is written again under its name", "H7", "lakebraid.txn.ledger.timeline_copies", "stage",
         "for attempt in range(limits.STORE_RETRIES_MAX):\n        name = staged_name(number, clock.token())",
         "name = staged_name(number, clock.token())\n    for attempt in range(limits.STORE_RETRIES_MAX):",
         ("9",), {"keys": 1, "aborts": 1.0, "actors": (("writer", 1),)},
@@ -118,7 +118,7 @@ OF_THE_LEDGER = (
         },
     ),
     Mutant(
-        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.txn.ending", "withdraw",
+        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.txn.actions.ending", "withdraw",
         "rollback = take_back(ledger, txn, start, story=story)", "return None",
         ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
     ),
@@ -172,7 +172,7 @@ OF_THE_LEDGER = (
     Mutant(
         "a published write can be rolled back", "9", _ROLLBACK, "take_back",
         "write = now.state.open.get(victim) or dead_write(now, victim, timeout_ms)",
-        'from lakebraid.txn.entries import OpenWrite; write = OpenWrite("", "deltacommit")',
+        'from lakebraid.txn.ledger.entries import OpenWrite; write = OpenWrite("", "deltacommit")',
         ("9", "3", "11"), {"rates": _PAUSES, "timeout_ms": 500},
     ),
     Mutant(
@@ -192,17 +192,17 @@ OF_THE_LEDGER = (
         ("16",), {"aborts": 0.5},
     ),
     Mutant(
-        "heartbeats are judged by the judge's clock", "8", "lakebraid.txn.heartbeat", "storage_now_ms",
+        "heartbeats are judged by the judge's clock", "8", "lakebraid.txn.liveness.heartbeat", "storage_now_ms",
         "return storage.info(name).modified_ms", "return clock.now_ms()",
         ("8",), {"skew_ms": 5000, "timeout_ms": 1000, "call_ms": 20},
     ),
     Mutant(
-        "heartbeats are not looked at", "8", "lakebraid.txn.heartbeat", "is_expired",
+        "heartbeats are not looked at", "8", "lakebraid.txn.liveness.heartbeat", "is_expired",
         "return now_ms - last_ms >= timeout_ms", "return True",
         ("8",), {},
     ),
     Mutant(
-        "an executor that lost its claim publishes", "claim", "lakebraid.txn.plans", "publish_plan",
+        "an executor that lost its claim publishes", "claim", "lakebraid.txn.actions.plans", "publish_plan",
         "if plan.epoch != epoch:", "if False:",
         ("3", "5", "1", "15", "no crash"), {
             **_SMALL, "rates": _PAUSES, "timeout_ms": 300, "call_ms": 20,
@@ -225,7 +225,7 @@ OF_THE_LEDGER = (
         ("3",), {},
     ),
     Mutant(
-        "a reader sees unfinished writes", "4", "lakebraid.model.timeline", "Timeline.completion_of",
+        "a reader sees unfinished writes", "4", "lakebraid.model.timeline.timeline", "Timeline.completion_of",
         "if not instant.is_completed:\n        return None", "if not instant.is_completed:\n        return self._within(request_time)",
         ("4", "1", "2", "5", "13", "14", "no crash"), {},
     ),
@@ -235,18 +235,18 @@ OF_THE_LEDGER = (
         ("5", "1", "2", "13", "14"), {"deletes": 0.5, "keys": 1, "by_event": True},
     ),
     Mutant(
-        "a plan includes what completes after it began", "5", "lakebraid.model.slicing", "build_group",
+        "a plan includes what completes after it began", "5", "lakebraid.model.timeline.slicing", "build_group",
         "at = bisect_right(barriers, log.completion_time)", "at = bisect_right(barriers, log.request_time)",
         ("5", "1", "2", "13", "14"), {"keys": 1},
     ),
     Mutant(
-        "as of looks at starts", "14", "lakebraid.model.timeline", "Timeline.completion_of",
+        "as of looks at starts", "14", "lakebraid.model.timeline.timeline", "Timeline.completion_of",
         "return self._within(instant.completion_time or request_time)",
         "return self._within(request_time) and (instant.completion_time or request_time)",
         ("14", "4", "13", "1", "2", "no crash"), {},
     ),
     Mutant(
-        "sweeping takes the files of a living executor", "sweep", "lakebraid.txn.rescue", "_is_orphan",
+        "sweeping takes the files of a living executor", "sweep", "lakebraid.txn.actions.rescue", "_is_orphan",
         "return _epoch(file) < state.plans[start].epoch", "return _epoch(file) <= state.plans[start].epoch",
         ("3", "5"), {
             **_SMALL, "call_ms": 20, "timeout_ms": 300,

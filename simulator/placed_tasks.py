@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from greenlet import getcurrent
 
-from lakebraid.api import placing as product_placing
 from lakebraid.errors import ObjectNotFound, SnapshotExpired, StorageError
-from lakebraid.format.commit import WriteStat
 from lakebraid.format.names import BaseFileName
-from lakebraid.model.placement import Room, share_out
+from lakebraid.format.timeline.commit import WriteStat
+from lakebraid.model.file_sizing import Room, share_out
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.rewrite import Target
+from lakebraid.tasks.merging.rewrite import Target
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn import same_keys
+from lakebraid.txn.checks import inserted_keys as same_keys
+from lakebraid.writing import placed as product_placing
 from simulator.executors import run_tasks
 from simulator.oracle import Change
 from simulator.tasks import MARK, Version, create_once, merge, put, read_versions, write_log

@@ -12,14 +12,14 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
-from lakebraid.api.planning import Source
-from lakebraid.api.transaction import Transaction
 from lakebraid.api.writes import Writes
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SnapshotExpired, StorageError
-from lakebraid.services import clustering
-from lakebraid.services.clustering import ClusteringYielded
-from lakebraid.tasks.row_changes import Piece
-from lakebraid.txn.operations import status
+from lakebraid.reading.plan import Source
+from lakebraid.services.merging import clustering
+from lakebraid.services.merging.clustering import ClusteringYielded
+from lakebraid.tasks.lookup.changes import Piece
+from lakebraid.txn.actions.write import status
+from lakebraid.writing.transaction import Transaction
 from simulator import product, writing
 from simulator.oracle import Change
 from simulator.violation import Violation

@@ -15,23 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent
 
-from lakebraid.api import capturing, transaction
-from lakebraid.api.planning import Source
-from lakebraid.api.transaction import Transaction
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SchemaConflict, StorageError
-from lakebraid.model.buckets import bucket_of_file_id
-from lakebraid.services import claims, clustering, compaction, log_compaction
-from lakebraid.services.log_runs import Marks
-from lakebraid.tasks.cluster import run_clustering_task
-from lakebraid.tasks.hazards import Hazard
+from lakebraid.model.keys.buckets import bucket_of_file_id
+from lakebraid.reading.plan import Source
+from lakebraid.services.merging import clustering, compaction, log_compaction
+from lakebraid.services.merging import run as claims
+from lakebraid.services.merging.choose_runs import Marks
+from lakebraid.tasks.merging.cluster import run_clustering_task
+from lakebraid.tasks.merging.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn import file_lock, session
-from lakebraid.txn.file_lock import FileLock
-from lakebraid.txn.heartbeat import Heartbeat, beat
-from lakebraid.txn.lock_owner import Owner
-from lakebraid.txn.operations import status
-from lakebraid.txn.replacing import Placement
-from lakebraid.txn.session import Writing
+from lakebraid.txn import writer as session
+from lakebraid.txn.actions.write import status
+from lakebraid.txn.checks.overwrites import Placement
+from lakebraid.txn.hudi import file_lock
+from lakebraid.txn.hudi.file_lock import FileLock
+from lakebraid.txn.hudi.lock_owner import Owner
+from lakebraid.txn.liveness.heartbeat import Heartbeat, beat
+from lakebraid.txn.writer import Writing
+from lakebraid.writing import seeds as capturing
+from lakebraid.writing import transaction
+from lakebraid.writing.transaction import Transaction
 from simulator.capturing import place_seed
 from simulator.clustering_task import run_cluster
 from simulator.oracle import Change, Intent

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakebraid.clock import Clock
-from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
-from lakebraid.format.plans import parse_compaction_plan
+from lakebraid.format.timeline.commit import parse_commit
+from lakebraid.format.timeline.plans import parse_compaction_plan
 from lakebraid.model.config import TableConfig
-from lakebraid.model.slicing import GroupId
+from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View, load_view
 from simulator.oracle import TIMELINE, Note, Oracle, Rows

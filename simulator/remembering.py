@@ -12,27 +12,27 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
 
-from lakebraid.format import avro_container
+from lakebraid.format.avro import container as avro_container
 from lakebraid.format.properties import choose_properties
 from lakebraid.model.config import TableConfig, parse_config
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table import loading
 
 _PURE: Final = (
     ("lakebraid.format.names", "parse_timeline_file"),
     ("lakebraid.format.names", "parse_data_file"),
     ("lakebraid.format.names", "parse_marker"),
-    ("lakebraid.format.commit", "parse_commit"),
-    ("lakebraid.format.plans", "parse_compaction_plan"),
-    ("lakebraid.format.rollbacks", "parse_rollback_plan"),
-    ("lakebraid.format.services", "parse_clean_plan"),
-    ("lakebraid.format.services", "parse_savepoint_metadata"),
-    ("lakebraid.format.avro_types", "parse_avro_schema"),
+    ("lakebraid.format.timeline.commit", "parse_commit"),
+    ("lakebraid.format.timeline.plans", "parse_compaction_plan"),
+    ("lakebraid.format.timeline.rollbacks", "parse_rollback_plan"),
+    ("lakebraid.format.timeline.services", "parse_clean_plan"),
+    ("lakebraid.format.timeline.services", "parse_savepoint_metadata"),
+    ("lakebraid.format.avro.types", "parse_avro_schema"),
     ("lakebraid.format.times", "next_instant_time"),
-    ("lakebraid.model.instant", "action_family"),
-    ("lakebraid.txn.entries", "parse_entry"),
-    ("lakebraid.txn.entries", "parse_entry_name"),
-    ("lakebraid.txn.entries", "parse_staged_name"),
+    ("lakebraid.model.timeline.instant", "action_family"),
+    ("lakebraid.txn.ledger.entries", "parse_entry"),
+    ("lakebraid.txn.ledger.entries", "parse_entry_name"),
+    ("lakebraid.txn.ledger.entries", "parse_staged_name"),
 )
 
 Change = tuple[Any, str, Any]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from lakebraid import limits
-from lakebraid.txn.entries import LEDGER, parse_entry, parse_entry_name
+from lakebraid.txn.ledger.entries import LEDGER, parse_entry, parse_entry_name
 from simulator import actors, lease, placing, product, writing
 from simulator.checkers import ALL
 from simulator.oracle import Oracle, Rows

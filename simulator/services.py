@@ -16,13 +16,14 @@ from lakebraid.errors import (
     SnapshotExpired,
     StorageError,
 )
-from lakebraid.services import archiving, log_compaction
+from lakebraid.services import archiving
 from lakebraid.services.cleaning import clean, finish_cleans
+from lakebraid.services.merging import log_compaction
+from lakebraid.services.merging.scope import Scope
 from lakebraid.services.retention import Retention
 from lakebraid.services.savepoints import delete_savepoint, restore, set_savepoint
-from lakebraid.services.strategies import Scope
-from lakebraid.txn.archiving import finish_archive
-from lakebraid.txn.leases import LEASES, advance_consumer, drop_lease, register_consumer, take_lease
+from lakebraid.txn.actions.archive import finish_archive
+from lakebraid.txn.liveness.leases import LEASES, advance_consumer, drop_lease, register_consumer, take_lease
 from simulator import placing, product
 from simulator.asking import ask, mirror_once
 from simulator.violation import Violation

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakebraid.api.planning import Source
-from lakebraid.api.transaction import Transaction
 from lakebraid.errors import CommitRefused, StorageError
-from lakebraid.txn.batches import BatchRepeated
-from lakebraid.txn.entries import Batch
-from lakebraid.txn.heartbeat import beat
-from lakebraid.txn.operations import begin
-from lakebraid.txn.replacing import Placement
+from lakebraid.reading.plan import Source
+from lakebraid.txn.actions.batches import BatchRepeated
+from lakebraid.txn.actions.write import begin
+from lakebraid.txn.checks.overwrites import Placement
+from lakebraid.txn.ledger.entries import Batch
+from lakebraid.txn.liveness.heartbeat import beat
+from lakebraid.writing.transaction import Transaction
 from simulator import product
 from simulator.oracle import Change
 from simulator.world import Process, Thread

@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from lakebraid.format.properties import checksum, format_properties
 from lakebraid.model.config import CDC, CLOCK_SKEW, TableConfig, parse_config
-from lakebraid.model.placement import FULL, SMALL
+from lakebraid.model.file_sizing import FULL, SMALL
 from lakebraid.model.writable import FILE_LOCK
-from lakebraid.txn.session import FIXED_IDS
+from lakebraid.txn.writer import FIXED_IDS
 from simulator.storage import Disk
 
 SCHEMA = (

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from lakebraid.errors import ObjectExists, ObjectNotFound, OutcomeUnknown
-from lakebraid.format.commit import WriteStat
 from lakebraid.format.names import BaseFileName, LogFileName
-from lakebraid.model.buckets import bucket_file_id
+from lakebraid.format.timeline.commit import WriteStat
+from lakebraid.model.keys.buckets import bucket_file_id
 from lakebraid.model.log_order import BlockOrigin, place_blocks
 from lakebraid.storage.protocol import Storage
 from simulator.oracle import Change, Rows

@@ -9,15 +9,15 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import CommitRefused, CommitUnknown, SchemaConflict, StorageError
-from lakebraid.format.commit import CommitMetadata, WriteStat
+from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
 from lakebraid.storage.protocol import Storage
-from lakebraid.txn.batches import BatchRepeated
-from lakebraid.txn.file_lock import FileLock
-from lakebraid.txn.heartbeat import beat, beat_first
-from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.markers import forget
-from lakebraid.txn.operations import begin, publish, status
-from lakebraid.txn.rollback import roll_back
+from lakebraid.txn.actions.batches import BatchRepeated
+from lakebraid.txn.actions.rollback import roll_back
+from lakebraid.txn.actions.write import begin, publish, status
+from lakebraid.txn.hudi.file_lock import FileLock
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.liveness.heartbeat import beat, beat_first
+from lakebraid.txn.liveness.markers import forget
 from simulator import product
 from simulator.executors import run_tasks
 from simulator.oracle import Change

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.kit.tally import TALLY
 from tests.objects import versitygw
-from tests.tally import TALLY
 
 _FIRST = ("interop", "spark", "simulator", "objects", "browser", "hostile")
 """Folders whose tests take long, so that the short ones fill up the end."""
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _folder(nodeid: str) -> str:
-    return nodeid.partition("::")[0].split("/")[-2]
+    return nodeid.partition("::")[0].split("/")[1]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

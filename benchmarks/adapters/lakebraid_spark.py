@@ -16,7 +16,7 @@ import lakebraid as lb
 
 class Adapter(SparkAdapter):
     concurrency_modes = ("nbcc",)
-    conf = {"spark.python.daemon.module": "lakebraid.spark.daemon"}  # noqa: RUF012  the harness's way; as in lb.session()
+    conf = {"spark.python.daemon.module": "lakebraid.spark.start.daemon"}  # noqa: RUF012  the harness's way; as in lb.session()
 
     def setup(self, work, sizes):
         if os.environ.get("BENCH_PLAN") != "computed":

@@ -24,7 +24,7 @@ time.sleep(600)
 """
 COMPACTION = """
 import sys, time, lakebraid as lb
-from lakebraid.services import compaction
+from lakebraid.services.merging import compaction
 def hang(writing, ledger, plan, held, *rest):
     print(held.start, flush=True)
     time.sleep(600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebraid.format.commit import WriteStat, parse_commit
+from lakebraid.format.timeline.commit import WriteStat, parse_commit
 from simulator.oracle import Note, Oracle, Rows
 from simulator.tasks import group_of, merge, read_placed, read_versions, rows_of
 from simulator.violation import Violation

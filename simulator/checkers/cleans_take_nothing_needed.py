@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebraid.format.plans import parse_compaction_plan
+from lakebraid.format.timeline.plans import parse_compaction_plan
 from simulator.oracle import TIMELINE, Note, Oracle, describe
 from simulator.reading import read_all_seeing
 from simulator.violation import Violation

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebraid.format.commit import parse_commit
 from lakebraid.format.names import parse_data_file
+from lakebraid.format.timeline.commit import parse_commit
 from simulator.oracle import TIMELINE, WRITES, Note, Oracle, describe
 from simulator.tasks import by_group
 from simulator.violation import Violation

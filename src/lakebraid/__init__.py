@@ -25,69 +25,69 @@ from lakebraid.errors import (
 )
 
 if TYPE_CHECKING:
-    from lakebraid.api.altering import Alteration
     from lakebraid.api.by_options import read, write
-    from lakebraid.api.changes import Changes
     from lakebraid.api.consumer import Consumer
-    from lakebraid.api.outcome import WriteResult
     from lakebraid.api.services import Services
-    from lakebraid.api.snapshot import Snapshot, SnapshotNotHeld
     from lakebraid.api.sql import sql
     from lakebraid.api.table import Table
-    from lakebraid.api.transaction import Transaction
-    from lakebraid.model.findings import Finding
-    from lakebraid.model.instant import Instant
-    from lakebraid.model.slicing import FileGroup, FileSlice
+    from lakebraid.inspect.audit.findings import Finding
+    from lakebraid.inspect.audit.run import Audit
+    from lakebraid.inspect.detail import Detail
+    from lakebraid.inspect.status import Status
+    from lakebraid.inspect.story import Story
+    from lakebraid.model.timeline.instant import Instant
+    from lakebraid.model.timeline.slicing import FileGroup, FileSlice
+    from lakebraid.reading.changes import Changes
+    from lakebraid.reading.snapshot import Snapshot, SnapshotNotHeld
     from lakebraid.services.archiving import Archival
-    from lakebraid.services.audit import Audit
     from lakebraid.services.cleaning import Cleaned
-    from lakebraid.services.clustered import Clustered
-    from lakebraid.services.compaction import Compacted
-    from lakebraid.services.detail import Detail
-    from lakebraid.services.log_compaction import LogCompacted
+    from lakebraid.services.merging.clustered import Clustered
+    from lakebraid.services.merging.compaction import Compacted
+    from lakebraid.services.merging.log_compaction import LogCompacted
     from lakebraid.services.plans import Plan
     from lakebraid.services.runner import ServiceRound
     from lakebraid.services.savepoints import RestoreResult
-    from lakebraid.services.status import Status
-    from lakebraid.services.story import Story
     from lakebraid.source.format import register
-    from lakebraid.spark.session import session
+    from lakebraid.spark.start.session import session
     from lakebraid.table.listing import TimelineListing
-    from lakebraid.txn.rescue import Rescue
-    from lakebraid.txn.savepoints import Savepoint
+    from lakebraid.txn.actions.rescue import Rescue
+    from lakebraid.txn.actions.savepoints import Savepoint
+    from lakebraid.writing.operations.alter import Alteration
+    from lakebraid.writing.result import WriteResult
+    from lakebraid.writing.transaction import Transaction
 
 _HOMES = {
-    "Alteration": "lakebraid.api.altering",
+    "Alteration": "lakebraid.writing.operations.alter",
     "Archival": "lakebraid.services.archiving",
-    "Audit": "lakebraid.services.audit",
-    "Changes": "lakebraid.api.changes",
+    "Audit": "lakebraid.inspect.audit.run",
+    "Changes": "lakebraid.reading.changes",
     "Cleaned": "lakebraid.services.cleaning",
-    "Clustered": "lakebraid.services.clustered",
-    "Compacted": "lakebraid.services.compaction",
+    "Clustered": "lakebraid.services.merging.clustered",
+    "Compacted": "lakebraid.services.merging.compaction",
     "Consumer": "lakebraid.api.consumer",
-    "Detail": "lakebraid.services.detail",
-    "FileGroup": "lakebraid.model.slicing",
-    "FileSlice": "lakebraid.model.slicing",
-    "Finding": "lakebraid.model.findings",
-    "Instant": "lakebraid.model.instant",
-    "LogCompacted": "lakebraid.services.log_compaction",
+    "Detail": "lakebraid.inspect.detail",
+    "FileGroup": "lakebraid.model.timeline.slicing",
+    "FileSlice": "lakebraid.model.timeline.slicing",
+    "Finding": "lakebraid.inspect.audit.findings",
+    "Instant": "lakebraid.model.timeline.instant",
+    "LogCompacted": "lakebraid.services.merging.log_compaction",
     "Plan": "lakebraid.services.plans",
-    "Rescue": "lakebraid.txn.rescue",
+    "Rescue": "lakebraid.txn.actions.rescue",
     "RestoreResult": "lakebraid.services.savepoints",
-    "Savepoint": "lakebraid.txn.savepoints",
+    "Savepoint": "lakebraid.txn.actions.savepoints",
     "ServiceRound": "lakebraid.services.runner",
     "Services": "lakebraid.api.services",
-    "Snapshot": "lakebraid.api.snapshot",
-    "SnapshotNotHeld": "lakebraid.api.snapshot",
-    "Status": "lakebraid.services.status",
-    "Story": "lakebraid.services.story",
+    "Snapshot": "lakebraid.reading.snapshot",
+    "SnapshotNotHeld": "lakebraid.reading.snapshot",
+    "Status": "lakebraid.inspect.status",
+    "Story": "lakebraid.inspect.story",
     "Table": "lakebraid.api.table",
     "TimelineListing": "lakebraid.table.listing",
-    "Transaction": "lakebraid.api.transaction",
-    "WriteResult": "lakebraid.api.outcome",
+    "Transaction": "lakebraid.writing.transaction",
+    "WriteResult": "lakebraid.writing.result",
     "read": "lakebraid.api.by_options",
     "register": "lakebraid.source.format",
-    "session": "lakebraid.spark.session",
+    "session": "lakebraid.spark.start.session",
     "sql": "lakebraid.api.sql",
     "write": "lakebraid.api.by_options",
 }

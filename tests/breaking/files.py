@@ -9,7 +9,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakebraid.format.log_blocks import HeaderKey, format_block, read_blocks
+from lakebraid.format.log.blocks import HeaderKey, format_block, read_blocks
 from lakebraid.format.times import next_instant_time
 from tests.breaking.table import (
     TIMELINE,
@@ -20,7 +20,7 @@ from tests.breaking.table import (
     restated,
     rich,
 )
-from tests.scene import table_on
+from tests.kit.scene import table_on
 
 
 @breaks("file-missing")

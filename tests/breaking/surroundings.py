@@ -13,7 +13,7 @@ from tests.breaking.table import (
     breaks,
     rich,
 )
-from tests.scene import row
+from tests.kit.scene import row
 
 
 @breaks("properties-damaged")

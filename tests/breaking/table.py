@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebraid.api.table import Table
-from lakebraid.format.commit import CommitMetadata, format_commit, parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.properties import format_properties, parse_properties
-from lakebraid.services.audit import Audit, audit_table
+from lakebraid.format.timeline.commit import CommitMetadata, format_commit, parse_commit
+from lakebraid.inspect.audit.run import Audit, audit_table
 from lakebraid.storage.memory import MemoryStorage
-from tests.archiving import past
-from tests.scene import TickingClock, make_table, row, table_on
+from tests.kit.archiving import past
+from tests.kit.scene import TickingClock, make_table, row, table_on
 
 TIMELINE = ".hoodie/timeline"
 PROPERTIES = ".hoodie/hoodie.properties"

@@ -7,11 +7,16 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from lakebraid.format.commit import CommitMetadata, format_commit
-from lakebraid.format.plans import format_compaction_plan, parse_compaction_plan
-from lakebraid.format.services import CleanedPartition, CleanMetadata, format_clean_metadata, parse_clean_metadata
+from lakebraid.format.timeline.commit import CommitMetadata, format_commit
+from lakebraid.format.timeline.plans import format_compaction_plan, parse_compaction_plan
+from lakebraid.format.timeline.services import (
+    CleanedPartition,
+    CleanMetadata,
+    format_clean_metadata,
+    parse_clean_metadata,
+)
 from lakebraid.format.times import next_instant_time
-from lakebraid.txn.rollback import take_back
+from lakebraid.txn.actions.rollback import take_back
 from tests.breaking.table import (
     HOURS,
     KEYS,
@@ -22,7 +27,7 @@ from tests.breaking.table import (
     parsed,
     rich,
 )
-from tests.scene import row
+from tests.kit.scene import row
 
 
 @breaks("instant-unreadable")

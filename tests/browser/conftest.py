@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from lakebraid.web.page import render_page
-from tests.waiting import PATIENCE_SECONDS
+from tests.kit.waiting import PATIENCE_SECONDS
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

@@ -23,9 +23,9 @@ from typing import Any
 import lakebraid as lb
 from lakebraid.errors import LakebraidError
 from lakebraid.storage import Storage, open_storage
-from tests.counting import slowness
-from tests.reference import DATA
-from tests.tally import TALLY
+from tests.kit.counting import slowness
+from tests.kit.reference import DATA
+from tests.kit.tally import TALLY
 
 SECONDS_MAX = 2.0
 """Of processor time, and more on a slower machine: neither a busy one nor a slow one fails a test."""

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import PATIENCE_SECONDS
+from tests.kit.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 MEMORY_MAX = 2 << 30

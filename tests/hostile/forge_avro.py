@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lakebraid.format.varint import format_long
+from lakebraid.format.avro.varint import format_long
 
 SYNC = b"sixteen bytes ok"
 

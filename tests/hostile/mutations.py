@@ -7,7 +7,7 @@ import struct
 from random import Random
 
 from lakebraid.errors import LakebraidError
-from lakebraid.format.log_blocks import BlockType, HeaderKey, LogBlock, format_block, read_blocks
+from lakebraid.format.log.blocks import BlockType, HeaderKey, LogBlock, format_block, read_blocks
 
 _INTERESTING = (0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 129, 254, 255)
 _NUMBERS = (-1, 0, 1, 2, 127, 128, 65535, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**60, 2**63 - 1, -(2**63))

@@ -13,7 +13,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import InvalidArgument, SnapshotExpired
-from lakebraid.model.predicate import And, Compare, In, Not, Or, StartsWith, bind, parse_where, to_text
+from lakebraid.model.predicate.parse import And, Compare, In, Not, Or, StartsWith, bind, parse_where, to_text
 from tests.hostile.attack import refusal, refused
 
 pytestmark = pytest.mark.hostile

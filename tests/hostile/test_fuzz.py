@@ -16,11 +16,11 @@ from random import Random
 import pytest
 
 from lakebraid.errors import CorruptFile, LakebraidError
-from lakebraid.format.log_blocks import BlockType, LogBlock, format_block, read_blocks
-from tests import reference
+from lakebraid.format.log.blocks import BlockType, LogBlock, format_block, read_blocks
 from tests.hostile.attack import Target, files_of, look_at_everything, read_rows, refusal, target
 from tests.hostile.forge_avro import container, split
 from tests.hostile.mutations import mutate, mutate_log, mutate_records
+from tests.kit import reference
 
 pytestmark = pytest.mark.hostile
 

@@ -10,9 +10,9 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import CorruptFile, LakebraidError
-from lakebraid.format.commit import CommitMetadata, WriteStat, format_commit, parse_commit
-from lakebraid.format.history import ArchivedInstant, write_history
-from lakebraid.format.plans import CompactionOperation, CompactionPlan, format_compaction_plan
+from lakebraid.format.timeline.commit import CommitMetadata, WriteStat, format_commit, parse_commit
+from lakebraid.format.timeline.history import ArchivedInstant, write_history
+from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
 from lakebraid.storage.memory import MemoryStorage
 from tests.hostile.attack import Target, each, look_at_everything, read_rows, refusal, refused, target
 

@@ -14,7 +14,7 @@ import lakebraid as lb
 from tests.hostile.attack import target
 from tests.hostile.forge_parquet import BYTE_ARRAY, Column, number_column, page, parquet, text_column
 from tests.hostile.streamed import read_streamed
-from tests.tally import TALLY
+from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 

@@ -10,10 +10,10 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import CorruptFile, LakebraidError
-from lakebraid.format.log_blocks import MAGIC, BlockType, HeaderKey, LogBlock, format_block, read_blocks
-from lakebraid.format.varint import format_long
+from lakebraid.format.avro.varint import format_long
+from lakebraid.format.log.blocks import MAGIC, BlockType, HeaderKey, LogBlock, format_block, read_blocks
 from tests.hostile.attack import Target, each, look_at_everything, read_rows, refusal, refused, target
-from tests.tally import TALLY
+from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 

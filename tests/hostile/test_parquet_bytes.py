@@ -30,7 +30,7 @@ from tests.hostile.forge_parquet import (
     text_column,
     unsigned,
 )
-from tests.tally import TALLY
+from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 
@@ -217,7 +217,7 @@ def test_files_that_unfold_a_million_times_are_refused_soon_and_in_little_memory
 
 
 def test_bombs_in_log_blocks_and_in_the_history_are_refused_soon_and_in_little_memory(tmp_path):
-    from lakebraid.format.log_blocks import format_block, read_blocks
+    from lakebraid.format.log.blocks import format_block, read_blocks
 
     paths = {}
     for name in (
@@ -268,6 +268,6 @@ def test_the_forge_makes_honest_files_too():
 
 
 def _refuse() -> None:
-    from lakebraid.format.parquet_rows import read_parquet_block
+    from lakebraid.format.parquet.rows import read_parquet_block
 
     read_parquet_block(BOMBS["2^40 rows"], None, "a bomb")

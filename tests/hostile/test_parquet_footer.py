@@ -11,14 +11,14 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import CorruptFile
-from lakebraid.format import parquet_footer
-from lakebraid.format.parquet_chunk import parse_chunk, quick_chunk
-from lakebraid.format.parquet_rows import open_parquet_file
+from lakebraid.format.parquet import footer as parquet_footer
+from lakebraid.format.parquet.chunk import parse_chunk, quick_chunk
+from lakebraid.format.parquet.rows import open_parquet_file
 from tests.hostile.attack import files_of, read_rows, target
 from tests.hostile.confined import read_confined
 from tests.hostile.forge_parquet import INT64, Column, items, number, page, parquet, signed, struct, text, unsigned
 from tests.hostile.mutations import mutate
-from tests.tally import TALLY
+from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 

@@ -13,10 +13,10 @@ import pytest
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
-from lakebraid.format import parquet_pages
-from lakebraid.format.parquet_pages import batch_rows
-from lakebraid.format.parquet_rows import CheckedFile, open_parquet_file, read_parquet_rows
-from lakebraid.format.thrift import parse_struct
+from lakebraid.format.parquet import pages as parquet_pages
+from lakebraid.format.parquet.pages import batch_rows
+from lakebraid.format.parquet.rows import CheckedFile, open_parquet_file, read_parquet_rows
+from lakebraid.format.parquet.thrift import parse_struct
 from tests.hostile.forge_parquet import (
     INT64,
     Column,
@@ -32,7 +32,7 @@ from tests.hostile.forge_parquet import (
     unsigned,
 )
 from tests.hostile.mutations import mutate
-from tests.tally import TALLY
+from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakebraid as lb
-from lakebraid.model.predicate import And, Compare, In, Not, Or, Predicate, StartsWith, bind, to_text
-from lakebraid.spark.session import session
+from lakebraid.model.predicate.parse import And, Compare, In, Not, Or, Predicate, StartsWith, bind, to_text
+from lakebraid.spark.start.session import session
 from tests.hostile.attack import Target, refusal
 from tests.hostile.test_arguments import EVIL
 from tests.hostile.test_table_schema import commit_with, record
-from tests.tally import TALLY
+from tests.kit.tally import TALLY
 
 pytestmark = [pytest.mark.hostile, pytest.mark.spark, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import InvalidArgument, LakebraidError
-from lakebraid.format.commit import CommitMetadata, format_commit
+from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.limits import SCHEMA_DEPTH_MAX, SCHEMA_FIELDS_MAX
 from tests.hostile.attack import Target, look_at_everything, refusal, refused
 from tests.hostile.forge_avro import nested, nested_text

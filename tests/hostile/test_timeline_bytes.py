@@ -10,14 +10,14 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import CorruptFile, LakebraidError
-from lakebraid.format.commit import parse_commit
-from lakebraid.format.plans import parse_compaction_plan, parse_requested_replace
-from lakebraid.format.rollbacks import parse_restore_metadata, parse_rollback_metadata, parse_rollback_plan
-from lakebraid.format.services import parse_clean_metadata, parse_clean_plan, parse_savepoint_metadata
-from lakebraid.format.varint import format_long
+from lakebraid.format.avro.varint import format_long
+from lakebraid.format.timeline.commit import parse_commit
+from lakebraid.format.timeline.plans import parse_compaction_plan, parse_requested_replace
+from lakebraid.format.timeline.rollbacks import parse_restore_metadata, parse_rollback_metadata, parse_rollback_plan
+from lakebraid.format.timeline.services import parse_clean_metadata, parse_clean_plan, parse_savepoint_metadata
 from tests.hostile.attack import Target, each, files_of, look_at_everything, refusal, refused, target
 from tests.hostile.forge_avro import SYNC, container, nested, nested_text, sized, split
-from tests.tally import TALLY
+from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.hostile
 

@@ -50,7 +50,7 @@ DIFFERENT_THEN = {
     *("v9_mor_cdc", "v9_mor_fill_unavailable", "v9_mor_ignore_defaults_event_time", "v9_mor_log_compaction_chain"),
     *("v9_mor_partial_compacted", "v9_mor_partial_fold"),
 }
-"""Tables of whose past the same is true (tests/unit/test_differences.py)."""
+"""Tables of whose past the same is true (tests/unit/reading/test_differences.py)."""
 
 RANGE_ONLY = "an incremental query merges the versions of its range only, so what an older row would fill in is missing"
 BACK = "a row that was deleted by operation comes back with a lower ordering value"

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 import lakebraid as lb
-from lakebraid.services import compaction
+from lakebraid.services.merging import compaction
 
 Definition = Callable[[Path], "Written"]
 DEFINITIONS: dict[str, Definition] = {}

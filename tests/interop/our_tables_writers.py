@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 import lakebraid as lb
-from lakebraid.services import compaction
+from lakebraid.services.merging import compaction
 from tests.interop.our_tables import ROW, Written, create, keys, plan, rows, run_plan, written
 
 

@@ -9,11 +9,11 @@ import pytest
 
 import lakebraid as lb
 from lakebraid import limits
-from tests.archiving import archive_all
 from tests.interop.our_tables import rows
 from tests.interop.referee import Referee
 from tests.interop.shared_table import LOCK, SharedTable
-from tests.reference import our_rows, unpack
+from tests.kit.archiving import archive_all
+from tests.kit.reference import our_rows, unpack
 
 pytestmark = pytest.mark.interop
 

@@ -9,13 +9,13 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.format.properties import parse_properties
-from lakebraid.services.log_compaction import LogCompacted
+from lakebraid.services.merging.log_compaction import LogCompacted
 from tests.interop import our_tables_merging, our_tables_types, our_tables_writers
 from tests.interop.expected import key_of, name_of
 from tests.interop.our_tables import DEFINITIONS, ROW, create, keys, rows
 from tests.interop.referee import Referee
 from tests.interop.shared_table import SharedTable
-from tests.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
 

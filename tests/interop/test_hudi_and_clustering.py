@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import lakebraid as lb
-from lakebraid.txn.conflicts import STRATEGY, UPDATES
+from lakebraid.txn.checks.file_groups import STRATEGY, UPDATES
 from tests.interop.our_tables import rows
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import SharedTable
-from tests.reference import hudi_rows, our_rows, unpack
+from tests.kit.reference import hudi_rows, our_rows, unpack
 
 pytestmark = pytest.mark.interop
 

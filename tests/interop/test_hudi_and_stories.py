@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakebraid.txn.rollback import take_back
-from lakebraid.txn.stories import silent
+from lakebraid.txn.actions.rollback import take_back
+from lakebraid.txn.refusals import silent
 from tests.interop.our_tables import rows
 from tests.interop.referee import Referee
 from tests.interop.shared_table import SharedTable

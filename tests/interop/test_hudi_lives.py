@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random lives of tables, with values at the edges of every type, and Apache Hudi as judge at their end.
 
-See tests/unit/test_lives.py. LAKEBRAID_HUDI_LIVES=100 lives a hundred other lives. A life that fails is printed as a script.
+See tests/unit/house/test_lives.py. LAKEBRAID_HUDI_LIVES=100 lives a hundred other lives. A life that fails is printed as a script.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lakebraid.clock import SystemClock
 from lakebraid.storage import open_storage
 from tests.interop.referee import Referee
 from tests.interop.test_hudi_reads_our_writes import rows_of
+from tests.kit.reference import hudi_rows, our_rows
 from tests.lives.checking import check
 from tests.lives.choosing import Step, choose
 from tests.lives.kinds import TYPES, Kind, random_kind
 from tests.lives.life import Life
 from tests.lives.values import LONG_LENGTHS
 from tests.lives.walking import Failure, apply, end, said_by
-from tests.reference import hudi_rows, our_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.services.cleaning import open_ledger
-from lakebraid.txn.restoring import decide_restore
+from lakebraid.txn.actions.restore import decide_restore
 from tests.interop.our_tables import plan, rows
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import LOCK, SharedTable

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakebraid.api.snapshot import Snapshot
-from lakebraid.tasks.read import read_slice
+from lakebraid.reading.snapshot import Snapshot
+from lakebraid.tasks.reading.read import read_slice
 from tests.lives.kinds import Row
 from tests.lives.life import Life
 from tests.lives.world import World, check_same

@@ -11,8 +11,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_type
 
-from lakebraid.api.outcome import WriteResult
-from lakebraid.spark.reading import as_frame
+from lakebraid.spark.read import as_frame
+from lakebraid.writing.result import WriteResult
 from tests.lives.checking import Term, holds
 from tests.lives.choosing import Chooser, Step
 from tests.lives.judging import Open

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from lakebraid.api.outcome import WriteResult
-from lakebraid.api.transaction import Transaction
 from lakebraid.errors import LakebraidError
+from lakebraid.writing.result import WriteResult
+from lakebraid.writing.transaction import Transaction
 from tests.lives.kinds import Columns, Kind
 from tests.lives.world import Change, World
 

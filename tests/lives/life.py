@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakebraid.api.outcome import WriteResult
 from lakebraid.clock import Clock
 from lakebraid.errors import CommitRefused, InvalidArgument, RolledBack, SchemaConflict, SnapshotExpired, WriteConflict
 from lakebraid.storage import Storage
+from lakebraid.writing.result import WriteResult
+from tests.kit.scene import TickingClock, table_on
 from tests.lives.judging import OVERWRITES, Done, Open, done_of, is_excused, justified, must_be_refused, schemas_clash
 from tests.lives.kinds import TYPES, Columns, Kind, Row, as_arrow
 from tests.lives.world import Change, World
-from tests.scene import TickingClock, table_on
 
 
 class Life:

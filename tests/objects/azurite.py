@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 
-from tests.waiting import PATIENCE_SECONDS
+from tests.kit.waiting import PATIENCE_SECONDS
 
 VERSION = "3.37.0"
 ACCOUNT = "devstoreaccount1"

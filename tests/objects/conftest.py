@@ -16,7 +16,7 @@ import pytest
 
 from tests.objects.versitygw import NotBuilt, versitygw
 
-pytest.register_assert_rewrite("tests.unit.test_storage_contract", "tests.unit.test_storage_versions")
+pytest.register_assert_rewrite("tests.unit.storage.test_contract", "tests.unit.storage.test_versions")
 
 SECRET = "hunter2hunter2"
 BUCKET = "lake"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.documents import needs, pages, run
+from tests.kit.documents import needs, pages, run
 from tests.objects.conftest import options
 
 pytestmark = [pytest.mark.objects, pytest.mark.slow]

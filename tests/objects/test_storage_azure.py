@@ -11,8 +11,8 @@ import pytest
 from lakebraid.storage import ObjectStorage
 from tests.objects.azurite import CONTAINER, azurite, options
 from tests.objects.two_writers import check_two_writers
-from tests.unit import test_storage_contract as contract
-from tests.unit import test_storage_versions as versions
+from tests.unit.storage import test_contract as contract
+from tests.unit.storage import test_versions as versions
 
 pytestmark = pytest.mark.objects
 

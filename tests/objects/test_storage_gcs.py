@@ -19,13 +19,13 @@ import pytest
 from lakebraid.clock import SystemClock
 from lakebraid.errors import AccessDenied, InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage import ObjectStorage
-from lakebraid.txn.lease_lock import LeaseLock
+from lakebraid.txn.hudi.lease_lock import LeaseLock
 from tests.objects import lost_answers
 from tests.objects.conftest import Stub
 from tests.objects.gcs_server import BUCKET, TOKEN, GcsServer, gcs_server, options
 from tests.objects.two_writers import check_two_writers
-from tests.unit import test_storage_contract as contract
-from tests.unit import test_storage_versions as versions
+from tests.unit.storage import test_contract as contract
+from tests.unit.storage import test_versions as versions
 
 pytestmark = pytest.mark.objects
 

@@ -18,11 +18,11 @@ import pytest
 from lakebraid.clock import SystemClock
 from lakebraid.errors import AccessDenied, InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage import ObjectStorage, open_storage
-from lakebraid.txn.lease_lock import LeaseLock
+from lakebraid.txn.hudi.lease_lock import LeaseLock
 from tests.objects import lost_answers
 from tests.objects.conftest import BUCKET, SECRET, Stub, client, options
-from tests.unit import test_storage_contract as contract
-from tests.unit import test_storage_versions as versions
+from tests.unit.storage import test_contract as contract
+from tests.unit.storage import test_versions as versions
 
 pytestmark = pytest.mark.objects
 

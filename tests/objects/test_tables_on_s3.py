@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 import lakebraid as lb
 from lakebraid.errors import RolledBack, WriteConflict
-from lakebraid.spark import reading
-from lakebraid.spark.session import active_session, session
-from lakebraid.txn.heartbeat import beat
+from lakebraid.spark import read as reading
+from lakebraid.spark.start.session import active_session, session
+from lakebraid.txn.liveness.heartbeat import beat
 from tests.objects.conftest import BUCKET, client, options
 
 pytestmark = [pytest.mark.objects, pytest.mark.slow]

@@ -14,20 +14,20 @@ import pytest
 
 from lakebraid.errors import WriteConflict
 from lakebraid.model.conflicts import Strategy
-from lakebraid.model.slicing import GroupId
-from lakebraid.services.clustered import Clustered
-from lakebraid.services.clustering import ClusteringYielded
-from lakebraid.services.compaction import plan_compaction
+from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.services.merging.clustered import Clustered
+from lakebraid.services.merging.clustering import ClusteringYielded
+from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.services.plans import run_plan
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn.planned import load_planned
+from lakebraid.txn.checks.pending_plans import load_planned
 from simulator.mutants import MUTANTS
 from simulator.planting import planted
-from tests.clustering import Grove
-from tests.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
-from tests.scene import row
-from tests.unit.test_clustering_races import clusterer, published, replacement, scenery, writer
-from tests.unit.test_rfc79 import tiny_tasks
+from tests.kit.clustering import Grove
+from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
+from tests.kit.scene import row
+from tests.unit.services.test_clustering_races import clusterer, published, replacement, scenery, writer
+from tests.unit.txn.test_rfc79 import tiny_tasks
 
 pytestmark = pytest.mark.simulator
 SWITCHES = [pytest.param(1, id="one switch"), pytest.param(2, id="two switches", marks=pytest.mark.slow)]

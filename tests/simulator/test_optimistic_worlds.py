@@ -19,18 +19,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakebraid.api import transaction
-from lakebraid.api.outcome import WriteResult
-from lakebraid.api.transaction import Transaction
 from lakebraid.errors import SchemaConflict, WriteConflict
 from lakebraid.model import conflicts
-from lakebraid.services.compaction import plan_compaction
+from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.txn import session
-from lakebraid.txn.conflicts import STRATEGY, Rivals
+from lakebraid.txn import writer as session
+from lakebraid.txn.checks.file_groups import STRATEGY, Rivals
+from lakebraid.writing import transaction
+from lakebraid.writing.result import WriteResult
+from lakebraid.writing.transaction import Transaction
 from simulator.world import EPOCH_MS
-from tests.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
-from tests.scene import Scene, TickingClock, make_table, table_on
+from tests.kit.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
+from tests.kit.scene import Scene, TickingClock, make_table, table_on
 
 pytestmark = [pytest.mark.simulator]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from lakebraid.spark.session import session
+from lakebraid.spark.start.session import session
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,9 @@ from typing import Any
 import pyspark
 import pytest
 
-from lakebraid.spark.java import find_java
+from lakebraid.spark.start.java import find_java
+from tests.kit.waiting import until
 from tests.spark import cluster_driver
-from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

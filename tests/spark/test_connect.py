@@ -14,10 +14,10 @@ import pytest
 from pyspark.errors import PySparkImportError
 
 from lakebraid.errors import EnvironmentProblem
-from lakebraid.spark import session as session_module
-from lakebraid.spark.java import JavaHome
-from lakebraid.spark.session import session
-from lakebraid.spark.workers import told_if_not_installed
+from lakebraid.spark.start import session as session_module
+from lakebraid.spark.start.java import JavaHome
+from lakebraid.spark.start.session import session
+from lakebraid.spark.start.workers import told_if_not_installed
 from tests.spark import connect_driver
 from tests.spark.test_clusters import SHORT_LIVED
 

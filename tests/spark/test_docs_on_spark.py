@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import README, ROOT, needs, pages, run
+from tests.kit.documents import README, ROOT, needs, pages, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

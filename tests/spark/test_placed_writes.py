@@ -12,11 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
 from lakebraid import limits
-from lakebraid.api.gate import Gate
-from lakebraid.api.transaction import Transaction
 from lakebraid.storage import open_storage
-from lakebraid.tasks.placing import place_file
-from lakebraid.txn.conflicts import EARLY
+from lakebraid.tasks.data_files import place_file
+from lakebraid.txn.checks.file_groups import EARLY
+from lakebraid.writing.gate import Gate
+from lakebraid.writing.transaction import Transaction
 
 pytestmark = pytest.mark.spark
 

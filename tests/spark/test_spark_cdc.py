@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import lakebraid as lb
 from lakebraid import limits
-from lakebraid.api.outcome import WriteResult
-from tests.cdc_reader import Event, Row, cdc_events, commit_of, differences
+from lakebraid.writing.result import WriteResult
+from tests.kit.cdc_reader import Event, Row, cdc_events, commit_of, differences
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import lakebraid as lb
 from lakebraid import limits
-from lakebraid.services import executing
+from lakebraid.services.merging import tasks as executing
 
 pytestmark = pytest.mark.spark
 

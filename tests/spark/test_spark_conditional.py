@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession, Window
 
 import lakebraid as lb
-from lakebraid.api.redoing import Part, Redoing
-from lakebraid.api.snapshot import Snapshot
-from lakebraid.api.transaction import Transaction
 from lakebraid.errors import InvalidArgument, WriteConflict
+from lakebraid.reading.snapshot import Snapshot
 from lakebraid.spark.row_by_row import is_row_by_row
+from lakebraid.writing.retry import Part, Redoing
+from lakebraid.writing.transaction import Transaction
 
 pytestmark = pytest.mark.spark
 

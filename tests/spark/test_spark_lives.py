@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lives of tables with the changes that Spark computes, and with Spark's tasks writing them; see tests/unit/test_lives.py.
+"""Lives of tables with the changes that Spark computes, and with Spark's tasks writing them; see tests/unit/house/test_lives.py.
 
 LAKEBRAID_SPARK_LIVES=20 lives twenty other lives. A life that fails is printed as a script.
 """

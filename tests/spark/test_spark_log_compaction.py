@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.errors import EnvironmentProblem
-from lakebraid.services import log_compaction
-from lakebraid.spark import compacting
+from lakebraid.services.merging import log_compaction
+from lakebraid.spark import merge as compacting
 from lakebraid.storage import Storage
-from lakebraid.tasks.compact import CompactPlan, CompactTask, run_compaction_task
+from lakebraid.tasks.merging.compact import CompactPlan, CompactTask, run_compaction_task
 from lakebraid.tasks.staged_file import StagedFile
 
 pytestmark = pytest.mark.spark

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 import lakebraid as lb
 from lakebraid import limits
-from lakebraid.format.log_blocks import read_blocks
-from lakebraid.model.schema_text import states_skeletons
+from lakebraid.format.log.blocks import read_blocks
+from lakebraid.model.schema.avro_text import states_skeletons
 from tests.spark.test_spark_writing import take_road
 
 pytestmark = pytest.mark.spark

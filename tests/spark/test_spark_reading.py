@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
-from lakebraid.spark import reading
+from lakebraid.spark import read as reading
 from lakebraid.spark.schemas import to_spark
-from tests.reference import Reference, hudi_rows, names, our_rows, unpack
+from tests.kit.reference import Reference, hudi_rows, names, our_rows, unpack
 
 pytestmark = pytest.mark.spark
 

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
 from lakebraid import limits
-from lakebraid.model.buckets import bucket_of
-from lakebraid.spark import writing
-from lakebraid.spark.writing import cancel_spark, write_spark
+from lakebraid.model.keys.buckets import bucket_of
+from lakebraid.spark import write as writing
+from lakebraid.spark.write import cancel_spark, write_spark
 from lakebraid.storage import open_storage
 from lakebraid.table.loading import load_config
-from lakebraid.tasks.write_task import WritePlan
-from tests.waiting import PATIENCE_SECONDS
+from lakebraid.tasks.writing.rows import WritePlan
+from tests.kit.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
 

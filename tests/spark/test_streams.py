@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakebraid as lb
-from tests.publications import published
+from tests.kit.publications import published
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
-from lakebraid.api.inputs import is_spark
-from lakebraid.api.own_schema import SchemaConflicts
 from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument, NotATable
 from lakebraid.model.config import CDC, CDC_MODE, TableConfig, TableType, parse_config
-from lakebraid.model.creation_properties import property_texts
+from lakebraid.model.creation.properties import property_texts
 from lakebraid.options import WriteOptions, read_options, tell, write_options
+from lakebraid.writing.inputs import is_spark
+from lakebraid.writing.schema import SchemaConflicts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakebraid.api.outcome import WriteResult
+    from lakebraid.writing.result import WriteResult
 
 Path = str | os.PathLike[str]
 SaveMode = Literal["append", "overwrite", "ignore", "errorifexists", "error"]
@@ -199,7 +199,7 @@ def _columns(rows: Any) -> pa.Schema | None:
     """The columns of a new table that these rows make, all of which may be NULL; None if the rows will say."""
     if not is_spark(rows):
         return None
-    from lakebraid.spark.writing import arrow_schema_of  # noqa: PLC0415  whoever has a data frame has loaded pyspark
+    from lakebraid.spark.write import arrow_schema_of  # noqa: PLC0415  whoever has a data frame has loaded pyspark
 
     return pa.schema([field.with_nullable(True) for field in arrow_schema_of(rows)])
 

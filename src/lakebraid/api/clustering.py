@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
-from lakebraid.api.planning import Source
-from lakebraid.format.plans import ClusteringPlan
-from lakebraid.services import clustering
-from lakebraid.services.clustered import Clustered
-from lakebraid.services.clustering_choice import clustering_scope, sort_columns_of
+from lakebraid.format.timeline.plans import ClusteringPlan
+from lakebraid.reading.plan import Source
+from lakebraid.services.merging import clustering
+from lakebraid.services.merging.choose_clusters import clustering_scope, sort_columns_of
+from lakebraid.services.merging.clustered import Clustered
 from lakebraid.services.plans import Plan, is_removable
-from lakebraid.txn.session import Writing
+from lakebraid.txn.writer import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
 from lakebraid import limits
-from lakebraid.api.planning import Source
 from lakebraid.clock import Clock
 from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.times import format_instant_time
-from lakebraid.services import compaction, log_compaction
+from lakebraid.reading.plan import Source
 from lakebraid.services.cleaning import open_ledger
-from lakebraid.services.compaction import Compacted
-from lakebraid.services.log_compaction import LogCompacted
+from lakebraid.services.merging import compaction, log_compaction
+from lakebraid.services.merging.compaction import Compacted
+from lakebraid.services.merging.log_compaction import LogCompacted
+from lakebraid.services.merging.scope import Scope, compaction_scope
 from lakebraid.services.plans import Plan, groups_text, is_removable
-from lakebraid.services.strategies import Scope, compaction_scope
-from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.session import Writing
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.writer import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lakebraid.api.changes import Changes
-from lakebraid.txn.leases import NEVER, advance_consumer
-from lakebraid.txn.ledger import Ledger
+from lakebraid.reading.changes import Changes
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.liveness.leases import NEVER, advance_consumer
 
 
 class Changing(Protocol):

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from lakebraid import limits
-from lakebraid.api.deleting import with_ordering
 from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.model.config import MergeMode
 from lakebraid.storage import open_storage
-from lakebraid.txn.batches import named_batch
-from lakebraid.txn.entries import FOLDER
+from lakebraid.txn.actions.batches import named_batch
+from lakebraid.txn.ledger.entries import FOLDER
+from lakebraid.writing.operations.deletes import with_ordering
 
 if TYPE_CHECKING:
-    from lakebraid.api.outcome import WriteResult
     from lakebraid.api.table import Table
+    from lakebraid.writing.result import WriteResult
 
 STREAMS: Final = f"{FOLDER}/streams"
 """Where checkpoints of streams lie that were given no other place."""

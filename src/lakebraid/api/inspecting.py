@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from lakebraid.clock import Clock
+from lakebraid.inspect.audit.run import Audit, Progress, audit_table
+from lakebraid.inspect.detail import Detail, load_details
+from lakebraid.inspect.story import Story, load_story
 from lakebraid.model.config import TableConfig
-from lakebraid.services.audit import Audit, Progress, audit_table
-from lakebraid.services.detail import Detail, load_details
-from lakebraid.services.story import Story, load_story
 from lakebraid.storage import Storage
 
 

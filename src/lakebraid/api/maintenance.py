@@ -12,25 +12,26 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 from lakebraid.api.clustering import Clustering
 from lakebraid.api.compacting import Compacting
 from lakebraid.api.consumer import Changing, Consumer
-from lakebraid.api.planning import Source
 from lakebraid.api.services import Services
 from lakebraid.clock import Clock
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.times import parse_user_time
+from lakebraid.inspect.status import Status, load_status
 from lakebraid.model.config import TableConfig
+from lakebraid.reading.plan import Source
 from lakebraid.services import archiving, cleaning, savepoints
 from lakebraid.services.archiving import Archival
 from lakebraid.services.cleaning import Cleaned, open_ledger
 from lakebraid.services.plans import Plan, plan_delay_ms, run_plan, withdraw
 from lakebraid.services.retention import parse_retention
 from lakebraid.services.savepoints import RestoreResult
-from lakebraid.services.status import Status, load_status
 from lakebraid.storage import Storage
-from lakebraid.txn import leases, operations
-from lakebraid.txn.heartbeat import silence_ms_max
-from lakebraid.txn.rescue import Rescue, rescue, sweep
-from lakebraid.txn.savepoints import Savepoint
-from lakebraid.txn.session import Writing
+from lakebraid.txn.actions import write as operations
+from lakebraid.txn.actions.rescue import Rescue, rescue, sweep
+from lakebraid.txn.actions.savepoints import Savepoint
+from lakebraid.txn.liveness import leases
+from lakebraid.txn.liveness.heartbeat import silence_ms_max
+from lakebraid.txn.writer import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from lakebraid.services.archiving import Archival
 from lakebraid.services.cleaning import Cleaned, open_ledger
-from lakebraid.services.clustered import Clustered
-from lakebraid.services.clustering import cluster, run_abandoned
-from lakebraid.services.clustering_choice import clustering_scope
-from lakebraid.services.clustering_rules import is_clustering_due
-from lakebraid.services.compaction import Compacted, compact
 from lakebraid.services.due import Triggers, due_groups, group_lags, parse_triggers
-from lakebraid.services.log_compaction import LogCompacted
+from lakebraid.services.merging.choose_clusters import clustering_scope
+from lakebraid.services.merging.clustered import Clustered
+from lakebraid.services.merging.clustering import cluster, run_abandoned
+from lakebraid.services.merging.clustering_rules import is_clustering_due
+from lakebraid.services.merging.compaction import Compacted, compact
+from lakebraid.services.merging.log_compaction import LogCompacted
+from lakebraid.services.merging.scope import compaction_scope
 from lakebraid.services.plans import is_removable, plan_delay_ms
 from lakebraid.services.runner import ServiceRound, Step, chosen, parse_seconds, run_round, run_rounds
-from lakebraid.services.strategies import compaction_scope
 from lakebraid.table.view import load_view
-from lakebraid.txn.heartbeat import silence_ms_max
-from lakebraid.txn.rescue import Rescue, rescue
-from lakebraid.txn.session import Writing
+from lakebraid.txn.actions.rescue import Rescue, rescue
+from lakebraid.txn.liveness.heartbeat import silence_ms_max
+from lakebraid.txn.writer import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakebraid.api.changes import Changes
-from lakebraid.api.snapshot import Snapshot
 from lakebraid.api.table import Table
+from lakebraid.reading.changes import Changes
+from lakebraid.reading.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +19,7 @@ def sql(query: str, spark: SparkSession | None = None, **tables: Any) -> DataFra
     A table is a Table, a Snapshot, Changes or any data frame; other values become literals. All are of the moment of this
     call. Spark cannot tell which columns of a table a query needs: hand over `t.to_spark(columns, where)` of wide ones.
     """
-    from lakebraid.spark.session import session  # noqa: PLC0415  only loaded when it is used
+    from lakebraid.spark.start.session import session  # noqa: PLC0415  only loaded when it is used
 
     at_work = spark or session()
     frames: dict[str, Any] = {

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from lakebraid.api.inflow import STREAMS, Inflow, Trigger, check_inflow, trigger_of
-from lakebraid.api.own_schema import SchemaConflicts
-from lakebraid.api.planning import Source
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
+from lakebraid.reading.plan import Source
 from lakebraid.storage import LocalStorage, Storage
-from lakebraid.txn.batches import forget_writer
-from lakebraid.txn.session import Writing
+from lakebraid.txn.actions.batches import forget_writer
+from lakebraid.txn.writer import Writing
+from lakebraid.writing.schema import SchemaConflicts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.api.changes import Changes
-from lakebraid.api.inputs import arrow_schema
 from lakebraid.api.inspecting import Inspecting
 from lakebraid.api.maintenance import Maintenance
-from lakebraid.api.own_schema import SCHEMA_CONFLICT, SchemaConflicts, check_answer
-from lakebraid.api.planning import Mode, Source, Where
-from lakebraid.api.snapshot import Snapshot
 from lakebraid.api.streaming import Streaming
 from lakebraid.api.writes import Writes
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.format.times import parse_user_time
 from lakebraid.model.config import TableConfig
-from lakebraid.model.creation import check_agrees, plan_table
+from lakebraid.model.creation.plan import check_agrees, plan_table
+from lakebraid.reading.changes import Changes
+from lakebraid.reading.plan import Mode, Source, Where
+from lakebraid.reading.snapshot import Snapshot
 from lakebraid.storage import Storage, open_storage
+from lakebraid.table.grid import printable
 from lakebraid.table.listing import TimelineListing, load_listing
 from lakebraid.table.loading import load_config, pause
-from lakebraid.table.show import printable
 from lakebraid.table.view import load_view, load_views
-from lakebraid.txn.creating import create_table
-from lakebraid.txn.session import Writing
+from lakebraid.txn.actions.create import create_table
+from lakebraid.txn.writer import Writing
+from lakebraid.writing.inputs import arrow_schema
+from lakebraid.writing.schema import SCHEMA_CONFLICT, SchemaConflicts, check_answer
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,27 +8,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakebraid import limits
-from lakebraid.api.altering import Alteration
-from lakebraid.api.conditional import delete_rows, merge_part, source_rows, update_rows
-from lakebraid.api.deleting import with_ordering
-from lakebraid.api.evaluated import Evaluated
-from lakebraid.api.inputs import is_repeatable, is_spark, repeatable
-from lakebraid.api.outcome import Operation, WriteResult
-from lakebraid.api.overwriting import OVERWRITES, PartitionLike, check_there, partition_names
-from lakebraid.api.own_schema import SchemaConflicts
-from lakebraid.api.planning import Source, Where
-from lakebraid.api.redoing import Part, Redoing
-from lakebraid.api.snapshot import Snapshot
-from lakebraid.api.transaction import Transaction
 from lakebraid.clock import Clock
 from lakebraid.errors import InvalidArgument, SnapshotExpired, WriteConflict
 from lakebraid.model.config import MergeMode, TableConfig
+from lakebraid.reading.plan import Source, Where
+from lakebraid.reading.snapshot import Snapshot
 from lakebraid.services.runner import ServiceRound
 from lakebraid.table.loading import pause
-from lakebraid.txn.alone import ALONE
-from lakebraid.txn.batches import named_batch
-from lakebraid.txn.session import Writing
-from lakebraid.txn.standing_aside import stand_aside
+from lakebraid.txn.actions.batches import named_batch
+from lakebraid.txn.checks.single_writer import ALONE
+from lakebraid.txn.liveness.waiting import stand_aside
+from lakebraid.txn.writer import Writing
+from lakebraid.writing.evaluated import Evaluated
+from lakebraid.writing.inputs import is_repeatable, is_spark, repeatable
+from lakebraid.writing.operations.alter import Alteration
+from lakebraid.writing.operations.conditional import delete_rows, merge_part, source_rows, update_rows
+from lakebraid.writing.operations.deletes import with_ordering
+from lakebraid.writing.operations.overwrite import OVERWRITES, PartitionLike, check_there, partition_names
+from lakebraid.writing.result import Operation, WriteResult
+from lakebraid.writing.retry import Part, Redoing
+from lakebraid.writing.schema import SchemaConflicts
+from lakebraid.writing.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

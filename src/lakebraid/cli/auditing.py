@@ -11,8 +11,8 @@ from lakebraid.api.table import Table
 from lakebraid.cli.output import paint, progress_line
 from lakebraid.clock import SystemClock
 from lakebraid.errors import LakebraidError
-from lakebraid.model.findings import KINDS, Severity
-from lakebraid.services.audit import audit_table
+from lakebraid.inspect.audit.findings import KINDS, Severity
+from lakebraid.inspect.audit.run import audit_table
 from lakebraid.storage import open_storage
 
 _COLOURS = {Severity.DAMAGE: "red", Severity.RISK: "yellow", Severity.UNTIDY: "cyan"}

@@ -16,12 +16,12 @@ import click
 import lakebraid as lb
 from lakebraid.cli.lanes import draw_lanes
 from lakebraid.cli.output import paint
-from lakebraid.cli.torture import Actor, Storm, rage
+from lakebraid.cli.torture.run import Actor, Storm, rage
 from lakebraid.clock import SystemClock
-from lakebraid.services.hindsight import look_back
+from lakebraid.inspect.occ_replay import look_back
 from lakebraid.storage import open_storage
+from lakebraid.table.grid import Grid
 from lakebraid.table.loading import load_config
-from lakebraid.table.show import Grid
 from lakebraid.web.gathering import load_facts
 from lakebraid.web.page import render_page
 from lakebraid.web.picture import build_model

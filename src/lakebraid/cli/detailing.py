@@ -12,15 +12,15 @@ import click
 from lakebraid.api.table import Table
 from lakebraid.cli.output import paint
 from lakebraid.clock import SystemClock
-from lakebraid.format.commit import CommitMetadata
-from lakebraid.format.plans import CompactionPlan
-from lakebraid.model.slicing import FileGroup, FileSlice
-from lakebraid.services.detail import Detail
-from lakebraid.services.locks import HeldLock, load_locks
-from lakebraid.services.status_text import counted
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.format.timeline.plans import CompactionPlan
+from lakebraid.inspect.detail import Detail
+from lakebraid.inspect.locks import HeldLock, load_locks
+from lakebraid.inspect.status_text import counted
+from lakebraid.model.timeline.slicing import FileGroup, FileSlice
 from lakebraid.storage import open_storage
+from lakebraid.table.grid import Grid, printable, text_bytes
 from lakebraid.table.loading import load_config
-from lakebraid.table.show import Grid, printable, text_bytes
 
 _SHOWN_FILES = 50
 

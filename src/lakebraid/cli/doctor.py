@@ -22,10 +22,10 @@ import click
 from lakebraid.cli.output import columns, paint, short_path
 from lakebraid.clock import SystemClock
 from lakebraid.limits import GIB
-from lakebraid.spark.java import WANTED, search_java
-from lakebraid.spark.java_shim import cache_dir
-from lakebraid.spark.session import active_session, memory_bytes, session
-from lakebraid.table.show import text_bytes
+from lakebraid.spark.start.java import WANTED, search_java
+from lakebraid.spark.start.java_shim import cache_dir
+from lakebraid.spark.start.session import active_session, memory_bytes, session
+from lakebraid.table.grid import text_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

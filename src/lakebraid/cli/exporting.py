@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from lakebraid.api.planning import Mode
 from lakebraid.api.table import Table
 from lakebraid.cli.output import progress_line
 from lakebraid.errors import InvalidArgument, StorageError
+from lakebraid.reading.plan import Mode
 
 _SUFFIXES: Final = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 

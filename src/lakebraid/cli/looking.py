@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from lakebraid.api.planning import Mode
 from lakebraid.api.table import Table
 from lakebraid.cli.detailing import show_instant
+from lakebraid.reading.plan import Mode
+from lakebraid.table.grid import Grid
 from lakebraid.table.listing import Entry
-from lakebraid.table.show import Grid
 
 _PATH = click.argument("path")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")

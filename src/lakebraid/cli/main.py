@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Print rows of a table, or all about one INSTANT: files, rows, metadata, plan; without Spark.",
     ),
     "torture": (
-        "lakebraid.cli.torture:torture",
+        "lakebraid.cli.torture.run:torture",
         "Kill and stop real writers on one table at random, then account for every row.",
     ),
     "timeline": (

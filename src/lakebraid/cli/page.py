@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from lakebraid.cli.main import COMMANDS, lakebraid
-from lakebraid.model.findings import KINDS, Severity
+from lakebraid.inspect.audit.findings import KINDS, Severity
 
 _GROUPS = (
     ("Look", ("status", "timeline", "show", "files", "why", "audit", "locks", "export", "view", "serve")),

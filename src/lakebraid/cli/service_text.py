@@ -6,15 +6,15 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+from lakebraid.inspect.status_text import counted
 from lakebraid.services.archiving import Archival
-from lakebraid.services.clustered import Clustered
-from lakebraid.services.compaction import Compacted
-from lakebraid.services.log_compaction import LogCompacted
+from lakebraid.services.merging.clustered import Clustered
+from lakebraid.services.merging.compaction import Compacted
+from lakebraid.services.merging.log_compaction import LogCompacted
 from lakebraid.services.savepoints import RestoreResult
-from lakebraid.services.status_text import counted
-from lakebraid.table.show import printable, text_bytes
-from lakebraid.txn.rescue import Rescue
-from lakebraid.txn.savepoints import Savepoint
+from lakebraid.table.grid import printable, text_bytes
+from lakebraid.txn.actions.rescue import Rescue
+from lakebraid.txn.actions.savepoints import Savepoint
 
 
 @singledispatch

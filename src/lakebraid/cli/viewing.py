@@ -11,8 +11,8 @@ import click
 from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument
 from lakebraid.storage import open_storage
+from lakebraid.table.grid import text_bytes
 from lakebraid.table.loading import load_config
-from lakebraid.table.show import text_bytes
 from lakebraid.web.gathering import load_facts
 from lakebraid.web.page import render_page
 from lakebraid.web.picture import build_model

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakebraid.model.buckets import bucket_of_file_id
-from lakebraid.model.instant import Instant
-from lakebraid.model.slicing import GroupId
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.keys.buckets import bucket_of_file_id
+from lakebraid.model.timeline.instant import Instant
+from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.model.timeline.timeline import Timeline
 
 
 class Kind(StrEnum):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakebraid.model.arrow_numpy import to_arrow, to_ints
-from lakebraid.model.key_order import sort_keys
+from lakebraid.model.keys.order import sort_keys
 from lakebraid.model.ordering import Ints, OrderKeys, order_keys, ranks, winners
+from lakebraid.model.values.arrow_numpy import to_arrow, to_ints
 
 
 @dataclass(frozen=True, slots=True)

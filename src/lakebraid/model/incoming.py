@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows as users bring them, checked and put into the table's columns and types before anything is written.
 
-A column is taken if each of its values is one of the table's type as it is (`model.exact`): `int` for `long`, milliseconds
+A column is taken if each of its values is one of the table's type as it is (`model.values.exact`): `int` for `long`, milliseconds
 for microseconds, a dictionary for its values. Texts are not parsed, times without a zone get none, no digit is cut off.
 """
 
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
-from lakebraid.model.arrow_casts import conformed, missing_inside
 from lakebraid.model.config import IS_DELETED_COLUMN, META_COLUMNS, MergeMode, TableConfig, TableType
-from lakebraid.model.identity import check_identity
-from lakebraid.model.sizes import check_sizes
+from lakebraid.model.keys.identity import check_identity
+from lakebraid.model.values.arrow_casts import conformed, missing_inside
+from lakebraid.model.values.sizes import check_sizes
 
 
 def prepare(

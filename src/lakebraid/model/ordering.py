@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.errors import UnsupportedTable
-from lakebraid.model.arrow_numpy import filled, to_arrow, to_bools, to_doubles, to_ints
+from lakebraid.model.values.arrow_numpy import filled, to_arrow, to_bools, to_doubles, to_ints
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.options.sorting import Sorted, sort_options, tell
+from lakebraid.options.parsing import Sorted, sort_options, tell
 
 Query = Literal["snapshot", "read_optimized", "incremental"]
 Format = Literal["latest_state", "cdc", "changes"]

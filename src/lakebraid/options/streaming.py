@@ -9,7 +9,7 @@ from typing import Any
 
 from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
-from lakebraid.options.sorting import Sorted, sort_options
+from lakebraid.options.parsing import Sorted, sort_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.options.sorting import Sorted, sort_options, tell
+from lakebraid.options.parsing import Sorted, sort_options, tell
 
 _KEPT: Final = (
     "hoodie.bucket.index.hash.field",

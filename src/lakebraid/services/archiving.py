@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, ObjectNotFound
 from lakebraid.format.names import parse_timeline_file
-from lakebraid.model.instant import Instant
-from lakebraid.model.slicing import GroupId, outlives
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.timeline.instant import Instant
+from lakebraid.model.timeline.slicing import GroupId, outlives
+from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table.loading import load_commit, load_table
-from lakebraid.txn.archiving import Chosen, archivable, decide_archive, finish_archive, tend_history
-from lakebraid.txn.entries import LedgerState
-from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.operations import forgotten_before
-from lakebraid.txn.replaced_maps import forget_maps
-from lakebraid.txn.rescue import sweep
-from lakebraid.txn.rounds import Round
-from lakebraid.txn.session import Writing
-from lakebraid.txn.shared import victims_since
+from lakebraid.txn.actions.archive import Chosen, archivable, decide_archive, finish_archive, tend_history
+from lakebraid.txn.actions.rescue import sweep
+from lakebraid.txn.actions.write import forgotten_before
+from lakebraid.txn.checks.overwrite_maps import forget_maps
+from lakebraid.txn.hudi.reconcile import victims_since
+from lakebraid.txn.ledger.entries import LedgerState
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.writer import Writing
 
 _SCHEMAS_TRIED = 20
 """Commits that are asked whether they state the table's schema; every one of ours does."""

@@ -15,27 +15,27 @@ from dataclasses import dataclass
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.names import BaseFileName, State, file_name
-from lakebraid.format.rollbacks import InstantInfo
-from lakebraid.format.services import CleanPlan, parse_clean_metadata, parse_savepoint_metadata
+from lakebraid.format.timeline.rollbacks import InstantInfo
+from lakebraid.format.timeline.services import CleanPlan, parse_clean_metadata, parse_savepoint_metadata
 from lakebraid.format.times import format_instant_time
-from lakebraid.model.instant import COMPLETED_AS, Instant, action_family
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.timeline.instant import COMPLETED_AS, Instant, action_family
+from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.model.writable import check_tended
 from lakebraid.services.retention import Choice, Committed, Hold, Past, Retention, choose_files
+from lakebraid.table.grid import text_bytes
 from lakebraid.table.loading import Loaded, load_config, load_table
 from lakebraid.table.replaced import load_replacements
-from lakebraid.table.show import text_bytes
-from lakebraid.tasks.placing import in_partition
-from lakebraid.txn.cleaning import Removal, decide_clean, finish_clean
-from lakebraid.txn.entries import LedgerState
-from lakebraid.txn.heartbeat import storage_now_ms
-from lakebraid.txn.leases import NEVER, expired_leases
-from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.planned import planned_parts
-from lakebraid.txn.rounds import Round
-from lakebraid.txn.savepoints import savepoints_on
-from lakebraid.txn.session import Writing
-from lakebraid.txn.shared import load_rollback_plan
+from lakebraid.tasks.data_files import in_partition
+from lakebraid.txn.actions.clean import Removal, decide_clean, finish_clean
+from lakebraid.txn.actions.savepoints import savepoints_on
+from lakebraid.txn.checks.pending_plans import planned_parts
+from lakebraid.txn.hudi.reconcile import load_rollback_plan
+from lakebraid.txn.ledger.entries import LedgerState
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.liveness.heartbeat import storage_now_ms
+from lakebraid.txn.liveness.leases import NEVER, expired_leases
+from lakebraid.txn.writer import Writing
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Final
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.times import parse_instant_time
-from lakebraid.model.slicing import GroupId
+from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.table.view import View
 
 _COMMITS: Final = "hoodie.compact.inline.max.delta.commits"

@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebraid import limits
 from lakebraid.errors import CommitRefused, InvalidArgument
-from lakebraid.format.commit import CommitMetadata
 from lakebraid.format.names import State
-from lakebraid.format.plans import CompactionPlan
-from lakebraid.model.instant import WRITE_ACTIONS, Instant
-from lakebraid.services import compaction
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.format.timeline.plans import CompactionPlan
+from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.services.cleaning import Cleaned
-from lakebraid.services.clustered import clustered
-from lakebraid.services.clustering import run_clustering
-from lakebraid.services.compaction import Compacted
-from lakebraid.services.log_compaction import LogCompacted, run_log_plan
+from lakebraid.services.merging import compaction
+from lakebraid.services.merging.clustered import clustered
+from lakebraid.services.merging.clustering import run_clustering
+from lakebraid.services.merging.compaction import Compacted
+from lakebraid.services.merging.log_compaction import LogCompacted, run_log_plan
+from lakebraid.table.grid import text_bytes
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
-from lakebraid.table.show import text_bytes
-from lakebraid.tasks.placing import in_partition
-from lakebraid.txn.cleaning import finish_clean, load_clean_plan
-from lakebraid.txn.entries import PendingPlan
-from lakebraid.txn.heartbeat import is_expired, silence_ms_max, storage_now_ms
-from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.plans import ClaimLost
-from lakebraid.txn.rescue import Rescue
-from lakebraid.txn.rollback import finish_rollback, take_back_plan
-from lakebraid.txn.rounds import Already, Round
-from lakebraid.txn.session import Writing
+from lakebraid.tasks.data_files import in_partition
+from lakebraid.txn.actions.clean import finish_clean, load_clean_plan
+from lakebraid.txn.actions.plans import ClaimLost
+from lakebraid.txn.actions.rescue import Rescue
+from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.ledger.entries import PendingPlan
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Already, Round
+from lakebraid.txn.liveness.heartbeat import is_expired, silence_ms_max, storage_now_ms
+from lakebraid.txn.writer import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.model.instant import Instant
-from lakebraid.model.slicing import GroupId, outlives
+from lakebraid.model.timeline.instant import Instant
+from lakebraid.model.timeline.slicing import GroupId, outlives
 
 COMMITS_RETAINED = 10
 """Hudi's default."""

@@ -7,14 +7,13 @@ import contextlib
 from dataclasses import dataclass
 
 from lakebraid.errors import ObjectNotFound
-from lakebraid.format.rollbacks import parse_restore_metadata
+from lakebraid.format.timeline.rollbacks import parse_restore_metadata
 from lakebraid.limits import TIMELINE_FILE_BYTES_MAX
-from lakebraid.model.instant import Instant
+from lakebraid.model.timeline.instant import Instant
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn.ledger import Ledger
-from lakebraid.txn.restoring import Undo, decide_restore, plan_restore
-from lakebraid.txn.rounds import Already, Round
-from lakebraid.txn.savepoints import (
+from lakebraid.txn.actions.restore import Undo, decide_restore, plan_restore
+from lakebraid.txn.actions.restore_files import check_no_restore, finish_restore
+from lakebraid.txn.actions.savepoints import (
     Savepoint,
     decide_savepoint,
     decide_unpinning,
@@ -22,7 +21,8 @@ from lakebraid.txn.savepoints import (
     remove_unpinned,
     savepoints_on,
 )
-from lakebraid.txn.unpublishing import check_no_restore, finish_restore
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Already, Round
 
 
 @dataclass(frozen=True, slots=True)

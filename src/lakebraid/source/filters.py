@@ -31,7 +31,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from lakebraid.model import predicate as p
+from lakebraid.model.predicate import parse as p
 
 _OPERATORS: Final = {
     EqualTo: "=",

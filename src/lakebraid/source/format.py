@@ -38,7 +38,7 @@ class LakebraidSource(DataSource):
     def schema(self) -> StructType:
         """The columns that a read gives if the user names none."""
         from lakebraid.source.planning import look  # noqa: PLC0415  see above
-        from lakebraid.spark.workers import spare_imports  # noqa: PLC0415  see above
+        from lakebraid.spark.start.workers import spare_imports  # noqa: PLC0415  see above
 
         spare_imports()
         self.moment, schema = look(self.options, self.moment)

@@ -11,19 +11,19 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lakebraid.api.by_options import existing
-from lakebraid.api.planning import Mode
 from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument, NotATable
-from lakebraid.model.evolution import with_meta
-from lakebraid.model.predicate import And, Predicate, parse_where
+from lakebraid.model.predicate.parse import And, Predicate, parse_where
+from lakebraid.model.schema.conform import with_meta
 from lakebraid.options import ReadOptions, read_options
-from lakebraid.spark.reading import packed
+from lakebraid.reading.plan import Mode
+from lakebraid.spark.read import packed
 from lakebraid.spark.schemas import to_spark
 from lakebraid.storage import open_storage
-from lakebraid.tasks.cdc import CDC_SCHEMA, cdc_rows
-from lakebraid.tasks.changes import CHANGE_FIELDS, CHANGE_TYPE, ChangeTask, changes_schema, read_changes
-from lakebraid.tasks.lookup import read_lookup
-from lakebraid.tasks.read import read_slice
+from lakebraid.tasks.changes.cdc_form import CDC_SCHEMA, cdc_rows
+from lakebraid.tasks.changes.diff import CHANGE_FIELDS, CHANGE_TYPE, ChangeTask, changes_schema, read_changes
+from lakebraid.tasks.reading.key_filter import read_lookup
+from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _EMPTY: Final = "0"

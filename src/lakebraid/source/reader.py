@@ -13,10 +13,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.model.predicate import Predicate
+from lakebraid.model.predicate.parse import Predicate
 from lakebraid.source.filters import where_of
 from lakebraid.source.planning import Part, SourcePlan, plan_source, read_part
-from lakebraid.spark.workers import spare_imports
+from lakebraid.spark.start.workers import spare_imports
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 

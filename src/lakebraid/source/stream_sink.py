@@ -26,7 +26,7 @@ from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.options import sink_options, write_options
 from lakebraid.source.writer import _columns, _table
-from lakebraid.spark.workers import spare_imports
+from lakebraid.spark.start.workers import spare_imports
 from lakebraid.spark.write_tasks import gathered
 from lakebraid.storage import Storage, open_storage
 

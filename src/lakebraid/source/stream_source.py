@@ -22,7 +22,7 @@ from lakebraid.api.table import Table
 from lakebraid.errors import SnapshotExpired
 from lakebraid.format.times import parse_user_time
 from lakebraid.model.config import TableConfig, parse_config
-from lakebraid.model.instant import Instant
+from lakebraid.model.timeline.instant import Instant
 from lakebraid.options import read_options, source_options
 from lakebraid.source.planning import open_table, plan_source
 from lakebraid.source.reader import LakebraidReader, SourcePartition

@@ -14,16 +14,16 @@ from pyspark.sql.types import StructType
 
 from lakebraid import limits
 from lakebraid.api.by_options import checked, existing, open_or_create
-from lakebraid.api.carrying import FIRST_TASK, Carried, begin_carried, check_spreads, commit_carried, resumed
-from lakebraid.api.planning import Source
 from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import META_COLUMNS, MergeMode, TableConfig, parse_config
 from lakebraid.options import WriteOptions, write_options
+from lakebraid.reading.plan import Source
+from lakebraid.spark.write import staged_files
 from lakebraid.spark.write_tasks import TaskRules, reports, writer
-from lakebraid.spark.writing import staged_files
 from lakebraid.storage import open_storage
-from lakebraid.txn.beating import start_beating, stop_beating
+from lakebraid.txn.liveness.heartbeat_process import start_beating, stop_beating
+from lakebraid.writing.handover import FIRST_TASK, Carried, begin_carried, check_spreads, commit_carried, resumed
 
 # Spark decides how often it tries a task; what a second try would meet again is reported by the first.
 _RULES: Final = TaskRules(FIRST_TASK, limits.SOURCE_HANDED_BYTES, sys.maxsize, is_shuffled=False)
@@ -102,7 +102,7 @@ def _table(path: str, said: WriteOptions, incoming: pa.Schema) -> tuple[Table, b
 
 
 def _check_ordering(config: TableConfig, said: WriteOptions, incoming: pa.Schema) -> None:
-    """A delete without ordering values has to look at the rows it deletes: see `api.deleting`."""
+    """A delete without ordering values has to look at the rows it deletes: see `writing.operations.deletes`."""
     missing = [name for name in config.ordering_fields if name not in incoming.names]
     if said.operation == "delete" and config.merge_mode is MergeMode.EVENT_TIME and missing:
         raise InvalidArgument(

@@ -10,11 +10,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_type
 
-from lakebraid.model.predicate_literals import literal_text
+from lakebraid.model.predicate.literals import literal_text
 
 
 def constant(value: Any, kind: pa.DataType) -> Column:
-    """A column of that value, which `model.exact` has found fit for the type."""
+    """A column of that value, which `model.values.exact` has found fit for the type."""
     if value is None or not pa.types.is_nested(kind):
         return F.expr(literal_text(value)).cast(from_arrow_type(kind))
     if pa.types.is_struct(kind):

@@ -15,22 +15,22 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from lakebraid.errors import InvalidArgument, LakebraidError
-from lakebraid.model.buckets import bucket_ids
-from lakebraid.model.cutting import take_rows
-from lakebraid.model.keys import render_values
+from lakebraid.model.file_sizing import Sizes
+from lakebraid.model.keys.buckets import bucket_ids
+from lakebraid.model.keys.keys import render_values
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.ordering import Ints
-from lakebraid.model.placement import Sizes
-from lakebraid.spark.workers import spare_imports
+from lakebraid.model.values.cutting import take_rows
+from lakebraid.spark.start.workers import spare_imports
 from lakebraid.spark.write_tasks import REPORT, gathered, path_number, streams
 from lakebraid.storage import Storage, open_storage
-from lakebraid.tasks.key_lookup import living_keys
-from lakebraid.tasks.key_places import Find, Ground, Placed
-from lakebraid.tasks.placed_task import place, write_placed
-from lakebraid.tasks.rewrite import Target, whole_rows
-from lakebraid.tasks.row_changes import Piece, gather
+from lakebraid.tasks.lookup.assign import Find, Ground, Placed
+from lakebraid.tasks.lookup.changes import Piece, gather
+from lakebraid.tasks.lookup.find import living_keys
+from lakebraid.tasks.lookup.stage import place, write_placed
+from lakebraid.tasks.merging.rewrite import Target, whole_rows
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.write_task import WritePlan
+from lakebraid.tasks.writing.rows import WritePlan
 
 Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, UserDefi
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.limits import SCHEMA_DEPTH_WRITTEN_MAX
-from lakebraid.model.schema_ddl import parse_ddl_type
+from lakebraid.model.schema.ddl import parse_ddl_type
 
 
 def from_spark(schema: StructType) -> pa.Schema:

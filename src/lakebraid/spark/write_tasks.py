@@ -16,16 +16,16 @@ from pyspark import TaskContext
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, LakebraidError
-from lakebraid.model.buckets import bucket_ids
-from lakebraid.model.cutting import take_rows
 from lakebraid.model.incoming import prepare
-from lakebraid.model.keys import record_keys
+from lakebraid.model.keys.buckets import bucket_ids
+from lakebraid.model.keys.keys import record_keys
+from lakebraid.model.keys.partitions import partition_paths
 from lakebraid.model.ordering import Ints
-from lakebraid.model.partitions import partition_paths
-from lakebraid.spark.workers import spare_imports
+from lakebraid.model.values.cutting import take_rows
+from lakebraid.spark.start.workers import spare_imports
 from lakebraid.storage import open_storage
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.write_task import WritePlan, write_rows
+from lakebraid.tasks.writing.rows import WritePlan, write_rows
 
 REPORT: Final = pa.schema([("partition", pa.int32()), ("attempt", pa.int32()), ("content", pa.binary())])
 PIECES: Final = pa.schema(

@@ -3,7 +3,7 @@
 
 from lakebraid.storage.local import LocalStorage
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.storage.objects import ObjectStorage
+from lakebraid.storage.objects.store import ObjectStorage
 from lakebraid.storage.opening import open_storage
 from lakebraid.storage.protocol import ObjectInfo, Storage, VersionedStorage
 

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from lakebraid.errors import InvalidArgument
 from lakebraid.storage.local import LocalStorage
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.storage.object_url import OBJECT_SCHEMES
-from lakebraid.storage.objects import ObjectStorage
+from lakebraid.storage.objects.store import ObjectStorage
+from lakebraid.storage.objects.url import OBJECT_SCHEMES
 from lakebraid.storage.protocol import Storage
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)|(file):", re.IGNORECASE)

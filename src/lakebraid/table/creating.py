@@ -8,7 +8,7 @@ from typing import Final
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import BaseFileName, parse_data_file
-from lakebraid.model.buckets import bucket_of_file_id
+from lakebraid.model.keys.buckets import bucket_of_file_id
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import PARTITION_MARK, PROPERTIES
 

@@ -10,10 +10,16 @@ from typing import TypeVar
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, ObjectNotFound
-from lakebraid.format.history import ArchivedInstant, HistoryFile, manifests_to_try, parse_manifest, read_history
 from lakebraid.format.names import State, parse_history_file, parse_manifest_name
+from lakebraid.format.timeline.history import (
+    ArchivedInstant,
+    HistoryFile,
+    manifests_to_try,
+    parse_manifest,
+    read_history,
+)
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import Instant
+from lakebraid.model.timeline.instant import Instant
 from lakebraid.storage.protocol import Storage
 
 T = TypeVar("T")

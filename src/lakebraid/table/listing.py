@@ -9,15 +9,15 @@ from datetime import UTC
 
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
-from lakebraid.format.commit import CommitMetadata
+from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import WRITE_ACTIONS, Instant
+from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.grid import SHOWN_MAX, Grid, text_bytes
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit, load_timeline
 from lakebraid.table.picture import Bar, draw_lanes
-from lakebraid.table.show import SHOWN_MAX, Grid, text_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, NotATable, ObjectNotFound, StorageError
-from lakebraid.format.commit import CommitMetadata, parse_commit
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
-from lakebraid.format.plans import CompactionPlan, parse_compaction_plan
 from lakebraid.format.properties import choose_properties, needs_backup
+from lakebraid.format.timeline.commit import CommitMetadata, parse_commit
+from lakebraid.format.timeline.plans import CompactionPlan, parse_compaction_plan
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import TableConfig, parse_config
-from lakebraid.model.instant import WRITE_ACTIONS, Instant
-from lakebraid.model.recent import recent_names
-from lakebraid.model.slicing import GroupId
-from lakebraid.model.timeline import Timeline, build_timeline
+from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
+from lakebraid.model.timeline.recent import recent_names
+from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.model.timeline.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import load_undone

@@ -7,7 +7,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakebraid.table.show import printable
+from lakebraid.table.grid import printable
 
 # Readable on light and dark paper, and by people who do not tell red from green.
 _COLOURS = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from lakebraid.format.names import State
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import WRITE_ACTIONS, Instant
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
+from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_timeline

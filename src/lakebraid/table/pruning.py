@@ -8,14 +8,14 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.model.buckets import bucket_of, bucket_of_file_id
 from lakebraid.model.config import TableConfig
-from lakebraid.model.keys import record_keys
-from lakebraid.model.partitions import partition_values
-from lakebraid.model.predicate import Predicate, columns_of
-from lakebraid.model.predicate_arrow import ColumnStats, key_values, may_match
-from lakebraid.model.predicate_tree import Value
-from lakebraid.model.slicing import FileSlice
+from lakebraid.model.keys.buckets import bucket_of, bucket_of_file_id
+from lakebraid.model.keys.keys import record_keys
+from lakebraid.model.keys.partitions import partition_values
+from lakebraid.model.predicate.arrow import ColumnStats, key_values, may_match
+from lakebraid.model.predicate.parse import Predicate, columns_of
+from lakebraid.model.predicate.tree import Value
+from lakebraid.model.timeline.slicing import FileSlice
 
 
 def prune(

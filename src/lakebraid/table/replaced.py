@@ -7,9 +7,9 @@ from collections import defaultdict
 
 from lakebraid.clock import Clock
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import Instant
-from lakebraid.model.slicing import GroupId
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.timeline.instant import Instant
+from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_commit
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, ObjectNotFound, SnapshotExpired
 from lakebraid.format.names import State, TimelineFileName, parse_timeline_file
-from lakebraid.format.rollbacks import RestorePlan, parse_restore_metadata, parse_restore_plan
+from lakebraid.format.timeline.rollbacks import RestorePlan, parse_restore_metadata, parse_restore_plan
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import WRITE_ACTIONS
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.timeline.instant import WRITE_ACTIONS
+from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile
-from lakebraid.format.avro_types import parse_avro_schema
-from lakebraid.format.commit import parse_commit
+from lakebraid.format.avro.types import parse_avro_schema
 from lakebraid.format.damage import damaged
-from lakebraid.format.parquet_rows import read_parquet_schema
+from lakebraid.format.parquet.rows import read_parquet_schema
+from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.model.config import TableConfig
-from lakebraid.model.evolution import without_meta
-from lakebraid.model.slicing import BaseFile, GroupId
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.schema.conform import without_meta
+from lakebraid.model.timeline.slicing import BaseFile, GroupId
+from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit

@@ -15,11 +15,11 @@ from lakebraid.digits import whole_number
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.names import BaseFileName, State
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import Instant
-from lakebraid.model.slicing import BaseFile, FileGroup, FileSlice, GroupId, LogFile, build_groups
-from lakebraid.model.timeline import Timeline
+from lakebraid.model.timeline.instant import Instant
+from lakebraid.model.timeline.slicing import BaseFile, FileGroup, FileSlice, GroupId, LogFile, build_groups
+from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.storage.protocol import Storage
-from lakebraid.table.horizon import check_retained
+from lakebraid.table.expiry import check_retained
 from lakebraid.table.loading import DataFile, Loaded, load_commit, load_compaction_plan, load_table, pause
 from lakebraid.table.replaced import load_replaced
 from lakebraid.table.restores import check_not_restored

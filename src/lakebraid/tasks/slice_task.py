@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakebraid.model.merge_rules import MergeRules
-from lakebraid.model.predicate import Predicate, columns_of
-from lakebraid.model.predicate_tree import column_path
-from lakebraid.model.timeline import Visibility
+from lakebraid.model.predicate.parse import Predicate, columns_of
+from lakebraid.model.predicate.tree import column_path
+from lakebraid.model.timeline.timeline import Visibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class SliceTask:
     fillings: tuple[tuple[str, str], ...] = ()
     """Partition columns that a partial row of a new key may lack: the folder knows them, as text."""
     before: str = ""
-    """Only versions that rank before this count, if it is given: see `tasks.compact`."""
+    """Only versions that rank before this count, if it is given: see `tasks.merging.compact`."""
     unsure_logs: tuple[str, ...] = ()
-    """Log files that may hold keys which the base file has not: see `tasks.key_lookup`."""
+    """Log files that may hold keys which the base file has not: see `tasks.lookup.find`."""
 
     def of_logs(self, names: Container[str]) -> SliceTask:
         """The slice with these of its log files alone, and no base file."""

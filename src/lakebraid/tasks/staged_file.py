@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakebraid.tasks.placing import in_partition
+from lakebraid.tasks.data_files import in_partition
 
 
 @dataclass(frozen=True, slots=True)

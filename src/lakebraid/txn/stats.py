@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakebraid.errors import InvalidArgument
-from lakebraid.format.commit import WriteStat
-from lakebraid.tasks.placing import in_partition
+from lakebraid.format.timeline.commit import WriteStat
+from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.staged_file import StagedFile
 
 

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakebraid.errors import CorruptFile
-from lakebraid.format.commit import CommitMetadata, WriteStat, parse_commit
 from lakebraid.format.names import parse_data_file
-from lakebraid.format.plans import parse_compaction_plan, parse_requested_replace
-from lakebraid.format.rollbacks import (
+from lakebraid.format.timeline.commit import CommitMetadata, WriteStat, parse_commit
+from lakebraid.format.timeline.plans import parse_compaction_plan, parse_requested_replace
+from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
     parse_restore_metadata,
     parse_rollback_metadata,
     parse_rollback_plan,
 )
-from lakebraid.format.services import parse_clean_metadata, parse_savepoint_metadata
-from lakebraid.model.instant import WRITE_ACTIONS, Instant
-from lakebraid.model.slicing import GroupId
-from lakebraid.txn.stories import parse_story
+from lakebraid.format.timeline.services import parse_clean_metadata, parse_savepoint_metadata
+from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
+from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.txn.refusals import parse_story
 
 SERVICE_OPERATIONS = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLUSTER": "clustering"}
 PLANNED = frozenset({"compaction", "logcompaction", "clustering"})

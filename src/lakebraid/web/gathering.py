@@ -11,9 +11,9 @@ from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import LakebraidError, ObjectNotFound
 from lakebraid.format.names import State
+from lakebraid.inspect.status import Status, load_status
 from lakebraid.model.config import TableConfig
-from lakebraid.model.instant import WRITE_ACTIONS, Instant
-from lakebraid.services.status import Status, load_status
+from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_config, load_timeline

@@ -21,8 +21,8 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
-from lakebraid.model.slicing import GroupId
-from lakebraid.table.show import printable
+from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.table.grid import printable
 from lakebraid.web.details import PLANNED, kind_of
 from lakebraid.web.gathering import Facts, Seen
 

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet: footers, pages, rows, Bloom filters."""

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What optimistic concurrency control would have made of a history: which of its writes would have been refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebraid.clock import Clock
+from lakebraid.model.config import TableConfig
+from lakebraid.model.conflicts import Begun, Kind, Strategy, candidates, find_clash, kind_of
+from lakebraid.model.timeline.instant import Instant
+from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.model.timeline.timeline import Timeline
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.loading import load_commit, load_timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Hindsight:
+    """How many writes there were on the active timeline, and the starts of those that would have been refused."""
+
+    writes: int
+    refused: tuple[str, ...]
+
+
+def look_back(storage: Storage, config: TableConfig, clock: Clock) -> Hindsight:
+    """Holds every completed write against those that completed while it ran, by RFC-71, as if each had been checked.
+
+    One that would have been refused stands in nobody's way. Nobody is thought to try again.
+    """
+    timeline = load_timeline(storage, config)
+    writes = [w for w in timeline.writes if kind_of(w) is Kind.INGESTION]
+    touched = {w.request_time: _groups(storage, config, clock, w) for w in writes}
+    published: list[Instant] = []
+    refused: list[Instant] = []
+    for write in sorted(writes, key=lambda w: w.completion_time or ""):
+        before = Timeline(tuple(sorted(published)))
+        begun = Begun(write.request_time, frozenset())
+        found = candidates(before, begun, Kind.INGESTION, Strategy.BY_COMPLETION, updates_allowed=True)
+        own = touched[write.request_time]
+        clash = find_clash(found, own, lambda other: touched[other.request_time], by_bucket=config.buckets is not None)
+        (published if clash is None else refused).append(write)
+    return Hindsight(len(writes), tuple(write.request_time for write in refused))
+
+
+def _groups(storage: Storage, config: TableConfig, clock: Clock, write: Instant) -> frozenset[GroupId]:
+    stats = load_commit(storage, config, write, clock).write_stats
+    return frozenset(GroupId(partition, stat.file_id or "") for partition, found in stats.items() for stat in found)

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The story of an instant: what it was, who wrote it, how it ended and why, and what hides its rows now.
+
+Told from what timeline, ledger, rollbacks and history still know. Looking changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from lakebraid import limits
+from lakebraid.clock import Clock
+from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
+from lakebraid.format.names import State
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.format.timeline.rollbacks import parse_rollback_metadata, parse_rollback_plan
+from lakebraid.format.times import is_instant_time
+from lakebraid.inspect.audit.evidence import Evidence, load_evidence
+from lakebraid.inspect.audit.reach import Reach, load_reach
+from lakebraid.inspect.story_text import story_text
+from lakebraid.model.timeline.instant import COMPLETED_AS, Instant, action_family
+from lakebraid.model.timeline.named_files import Named, named_files
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.history import history_rows, load_manifest
+from lakebraid.table.loading import load_config
+from lakebraid.table.restores import find_restore
+from lakebraid.tasks.data_files import in_partition
+from lakebraid.txn.checks.file_groups import WRITER
+from lakebraid.txn.checks.pending_plans import load_planned
+from lakebraid.txn.liveness.heartbeat import heartbeat_name
+from lakebraid.txn.refusals import parse_story
+
+
+@dataclass(frozen=True, slots=True)
+class Hiding:
+    """Something later that took the place of rows of an instant."""
+
+    instant: str
+    how: str
+    """Such as "merged by the compaction"."""
+    files: int
+    """Of the instant's files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is still known of an instant; prints well."""
+
+    instant: str
+    end: str
+    """published, open, planned, rolled back, restored, or unknown."""
+    action: str | None = None
+    operation: str | None = None
+    writer: str | None = None
+    completion_time: str | None = None
+    is_archived: bool = False
+    rows: int | None = None
+    deletes: int | None = None
+    files: int | None = None
+    read_files: int | None = None
+    """How many of its files a snapshot reads now."""
+    hidden_by: tuple[Hiding, ...] = ()
+    undone_by: str | None = None
+    """The rollback or restore that took it back."""
+    why: Mapping[str, Any] = field(default_factory=dict)
+    """Why it was taken back, as far as whoever did it left word: kind, why, by, rule, other, other_writer, groups."""
+    silent_ms: int | None = None
+    """Of an open write: since its last heartbeat; None if it has shown none."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything tells of the instant: the timeline, its history or the ledger."""
+        return self.end != "unknown"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "why": dict(self.why)}
+
+    def __repr__(self) -> str:
+        return story_text(self)
+
+
+def load_story(storage: Storage, clock: Clock, start: str) -> Story:
+    """The story of the instant that began at `start`. InvalidArgument if that is no instant time."""
+    if not is_instant_time(start):
+        raise InvalidArgument(
+            f"{start[:60]!r} is no instant: give its 17 digits, as `lakebraid timeline` shows them. Nothing was changed."
+        )
+    config, properties = load_config(storage)
+    evidence = load_evidence(storage, clock, config, properties)
+    own = [i for i in evidence.listed.active if i.request_time == start]
+    notes = tuple(_noted(evidence, own))
+    write = next((i for i in own if action_family(i.action) == "write"), None)
+    if write is not None and not write.is_completed and start not in evidence.timeline.undone:
+        return replace(_pending(evidence, write), notes=notes)
+    found = _committed(evidence, start)
+    if found is not None:
+        return replace(_published(evidence, *found), notes=notes)
+    service = next((i for i in own if action_family(i.action) != "write"), None) or _archived_service(evidence, start)
+    if service is not None:
+        end = "published" if service.is_completed else "open"
+        return Story(start, end, service.kind, completion_time=service.completion_time, notes=notes)
+    return _undone(evidence, start)
+
+
+def _committed(evidence: Evidence, start: str) -> tuple[Instant, CommitMetadata] | None:
+    return next((found for found in evidence.commits() if found[0].request_time == start), None)
+
+
+def _published(evidence: Evidence, instant: Instant, metadata: CommitMetadata) -> Story:
+    named = list(named_files(instant, metadata, layout=evidence.config.layout))
+    reach = load_reach(evidence)
+    read = [file for file in named if reach.floors.is_needed(file)]
+    gone = [file for file in named if not reach.floors.is_needed(file)]
+    return Story(
+        instant.request_time,
+        "published",
+        instant.kind,
+        metadata.operation,
+        metadata.extra.get(WRITER) or ("Apache Hudi" if evidence.entry is None else None),
+        instant.completion_time,
+        is_archived=instant.request_time not in evidence.starts,
+        rows=metadata.rows_written,
+        deletes=sum(file.deletes or 0 for file in named),
+        files=len(named),
+        read_files=len(read),
+        hidden_by=tuple(_hidden(evidence, reach, gone)),
+    )
+
+
+def _hidden(evidence: Evidence, reach: Reach, files: list[Named]) -> Iterator[Hiding]:
+    """What took the place of these files, and which cleans removed them."""
+    by: Counter[tuple[str, str]] = Counter()
+    cleaned = {
+        in_partition(partition, name): clean.request_time
+        for clean, metadata in evidence.cleans()
+        for partition, names in metadata.deleted_files.items()
+        for name in names
+    }
+    for file in files:
+        if reach.floors.is_replaced(file):
+            by[reach.floors.replaced[file.group].request_time, "replaced by"] += 1
+        else:
+            base = reach.floors.newest_base(file.group)
+            by[base, "merged into the base files of" if not file.is_base else "rewritten by"] += 1
+        if file.path in cleaned:
+            by[cleaned[file.path], "removed by the clean"] += 1
+    for (instant, how), count in sorted(by.items()):
+        yield Hiding(instant, how, count)
+
+
+def _pending(evidence: Evidence, instant: Instant) -> Story:
+    start = instant.request_time
+    is_plan = instant.kind in COMPLETED_AS
+    silent_ms = None
+    with contextlib.suppress(ObjectNotFound):
+        silent_ms = max(evidence.now_ms - evidence.storage.info(heartbeat_name(start)).modified_ms, 0)
+    undoing = None
+    if evidence.entry is not None:
+        rollbacks = evidence.entry.state.rollbacks
+        undoing = next((r for r, u in rollbacks.items() if u.victim == start), None)
+    if undoing is not None:
+        told = _told(evidence, undoing)
+        return Story(start, "rolled back", instant.kind, writer=told.get("writer"), undone_by=undoing, why=told)
+    files = None
+    if is_plan:
+        with contextlib.suppress(CorruptFile, ObjectNotFound):
+            files = sum(len(part.files) for part in load_planned(evidence.storage, evidence.config, instant))
+    writer = None if evidence.entry is None else evidence.entry.state.writer_of(start)
+    end = "planned" if is_plan else "open"
+    return Story(start, end, instant.kind, writer=writer, files=files, silent_ms=silent_ms)
+
+
+def _undone(evidence: Evidence, start: str) -> Story:
+    """An instant that is no longer on the timeline, nor in the history as one that completed."""
+    restore = find_restore(evidence.storage, evidence.config, evidence.timeline, start)
+    for rollback, victims, story in _rollbacks(evidence):
+        if start in victims:
+            action = victims[start] or None
+            return Story(start, "rolled back", action, writer=story.get("writer"), undone_by=rollback, why=story)
+    if restore is not None:
+        return Story(start, "restored", undone_by=restore)
+    gone = {} if evidence.entry is None else evidence.entry.state.gone
+    if start in gone:
+        return Story(start, "rolled back", undone_by=gone[start])
+    return Story(start, "unknown")
+
+
+def _rollbacks(evidence: Evidence) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
+    """All rollbacks, newest first: their starts, whom they took back, and why."""
+    for instant in sorted(evidence.listed.active, reverse=True):
+        if instant.action == "rollback":
+            victims = {}
+            with contextlib.suppress(CorruptFile, ObjectNotFound):
+                plan = parse_rollback_plan(evidence.read(instant, State.REQUESTED), instant.request_time)
+                victims = {} if plan.instant is None else {plan.instant.request_time: plan.instant.action}
+            with contextlib.suppress(CorruptFile, ObjectNotFound):
+                if instant.is_completed:
+                    done = parse_rollback_metadata(evidence.read(instant), instant.request_time)
+                    victims |= {i.request_time: i.action for i in done.instants}
+            yield instant.request_time, victims, _told(evidence, instant.request_time)
+    with contextlib.suppress(CorruptFile, ObjectNotFound):
+        for row in history_rows(
+            evidence.storage, evidence.config, load_manifest(evidence.storage, evidence.config).files
+        ):
+            if row.action == "rollback" and row.metadata:
+                done = parse_rollback_metadata(row.metadata, row.request_time)
+                story = parse_rollback_plan(row.plan, row.request_time).story if row.plan else ""
+                yield row.request_time, {i.request_time: i.action for i in done.instants}, parse_story(story)
+
+
+def _told(evidence: Evidence, rollback: str) -> dict[str, Any]:
+    name = f"{evidence.config.timeline_folder}/{rollback}.rollback.requested"
+    try:
+        data = evidence.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
+        return parse_story(parse_rollback_plan(data, name).story)
+    except (CorruptFile, ObjectNotFound):
+        return {}
+
+
+def _archived_service(evidence: Evidence, start: str) -> Instant | None:
+    with contextlib.suppress(CorruptFile, ObjectNotFound):
+        for row in history_rows(
+            evidence.storage, evidence.config, load_manifest(evidence.storage, evidence.config).files
+        ):
+            if row.request_time == start:
+                return Instant(start, row.action, State.COMPLETED, row.completion_time)
+    return None
+
+
+def _noted(evidence: Evidence, own: list[Instant]) -> Iterator[str]:
+    for instant in own:
+        if instant.action == "savepoint" and instant.is_completed:
+            yield f"A savepoint has kept it since {instant.completion_time}."
+        if instant.action == "rollback":
+            for rollback, victims, _ in _rollbacks(evidence):
+                if rollback == instant.request_time:
+                    yield f"It took back {', '.join(sorted(victims)) or 'something that it does not name'}."
+        if instant.action == "clean" and instant.is_completed:
+            count = sum(len(n) for c, m in evidence.cleans() if c == instant for n in m.deleted_files.values())
+            yield f"It removed {count:,} files."

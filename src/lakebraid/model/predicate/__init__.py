@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions on rows: parsed, bound to a schema, evaluated on Arrow."""

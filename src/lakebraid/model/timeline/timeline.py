@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timeline: an immutable list of instants, active and archived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from lakebraid.format.names import State, parse_timeline_file
+from lakebraid.model.timeline.instant import Instant, action_family
+
+_RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
+
+
+def build_timeline(
+    names: Iterable[str],
+    *,
+    layout: int = 2,
+    completion_times: Mapping[str, str] | None = None,
+    archived: Iterable[Instant] = (),
+    undone: frozenset[str] = frozenset(),
+) -> Timeline:
+    """The timeline that these file names spell. Names that are none of a timeline's are passed over.
+
+    `completion_times` gives the completion of files whose name has none (layout 1, upgraded tables). `undone` are the
+    starts that an unfinished restore takes back: they count as if they had never been, whatever still lies there.
+    """
+    best: dict[tuple[str, str], Instant] = {}
+    for name in names:
+        parsed = parse_timeline_file(name, layout)
+        if parsed is None or (parsed.request_time in undone and action_family(parsed.action) == "write"):
+            continue
+        completion = parsed.completion_time
+        if parsed.state is State.COMPLETED and completion is None:
+            completion = (completion_times or {}).get(name, parsed.request_time)
+        planned = None if parsed.state is State.COMPLETED else parsed.action
+        seen = Instant(parsed.request_time, parsed.action, parsed.state, completion, planned)
+        key = (parsed.request_time, action_family(parsed.action))
+        best[key] = _further(best.get(key), seen)
+    return Timeline(tuple(sorted(best.values())), tuple(sorted(archived)), undone=undone)
+
+
+def _further(known: Instant | None, seen: Instant) -> Instant:
+    """The instant in the further of two states, remembering the action word of its plan. Of two savepoints of a write,
+    one of which is deleted and still to go, the later.
+    """
+    if known is None:
+        return seen
+    first, last = (known, seen) if _rank(known) <= _rank(seen) else (seen, known)
+    if last.planned is not None or first.planned is None:
+        return last
+    return Instant(last.request_time, last.action, last.state, last.completion_time, first.planned)
+
+
+def _rank(instant: Instant) -> tuple[int, str]:
+    return _RANK[instant.state], instant.completion_time or ""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All instants a reader knows of, in the order of their request times."""
+
+    active: tuple[Instant, ...]
+    archived: tuple[Instant, ...] = ()
+    until: str | None = None
+    """Only completions up to this time count; None for all."""
+    undone: frozenset[str] = frozenset()
+    """Starts of writes that an unfinished restore takes back; they are in neither list."""
+    _by_request: dict[str, Instant] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for instant in (*self.archived, *self.active):
+            if action_family(instant.action) == "write":
+                self._by_request[instant.request_time] = instant
+
+    def __iter__(self) -> Iterator[Instant]:
+        return iter(self.active)
+
+    def __len__(self) -> int:
+        return len(self.active)
+
+    def as_of(self, completion_time: str | None) -> Timeline:
+        """The same instants, but only completions up to that time count."""
+        return Timeline(self.active, self.archived, completion_time, self.undone)
+
+    def write(self, request_time: str) -> Instant | None:
+        """The write, compaction or replacement with that start, active or archived."""
+        return self._by_request.get(request_time)
+
+    @cached_property
+    def completed(self) -> tuple[Instant, ...]:
+        """Completed active instants that count, by completion time."""
+        done = (i for i in self.active if self._counts(i))
+        return tuple(sorted(done, key=lambda i: (i.completion_time or "", i.request_time)))
+
+    @cached_property
+    def writes(self) -> tuple[Instant, ...]:
+        """Completed commits, delta commits and replace commits that count, by completion time."""
+        return tuple(i for i in self.completed if i.is_write)
+
+    @cached_property
+    def pending(self) -> tuple[Instant, ...]:
+        """Instants that have not completed (by `until`), by request time."""
+        return tuple(i for i in self.active if not self._counts(i))
+
+    @cached_property
+    def first_active_write(self) -> str | None:
+        """The smallest start of a write in the active timeline: whatever is older was archived, so it is committed."""
+        starts = [i.request_time for i in self.active if action_family(i.action) == "write"]
+        return min(starts, default=None)
+
+    @cached_property
+    def last_completion(self) -> str | None:
+        """The greatest completion time that counts, of any action."""
+        return max((i.completion_time or "" for i in self.completed), default=None)
+
+    def is_archived_start(self, request_time: str) -> bool:
+        """Whether a start that is nowhere on the timeline is older than it, hence committed (FORMAT, section 9)."""
+        if self.first_active_write is None or request_time in self.undone:
+            return False
+        return request_time < self.first_active_write
+
+    def completion_of(self, request_time: str) -> str | None:
+        """When the write with that start completed, or None if it has not (by `until`).
+
+        A start that nobody knows but which is older than the active timeline is committed: scenario F4 says never to
+        take it for pending. Its completion is then unknown, and its start is the best lower bound.
+        """
+        instant = self._by_request.get(request_time)
+        if instant is None:
+            return self._within(request_time) if self.is_archived_start(request_time) else None
+        if not instant.is_completed:
+            return None
+        return self._within(instant.completion_time or request_time)
+
+    def visibility(self) -> Visibility:
+        """The same question for a task, which never sees the timeline."""
+        known = (*self.archived, *self.active)
+        completed = frozenset(i.request_time for i in known if i.is_write and self._counts(i))
+        return Visibility(completed, self.first_active_write or "", self.until or "9")
+
+    def _within(self, completion_time: str) -> str | None:
+        return completion_time if self.until is None or completion_time <= self.until else None
+
+    def _counts(self, instant: Instant) -> bool:
+        return instant.is_completed and self._within(instant.completion_time or instant.request_time) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """Which writes count at one moment."""
+
+    completed: frozenset[str]
+    archived_before: str
+    """Whatever started before this was archived, so it is committed."""
+    until: str
+
+    def counts(self, request_time: str) -> bool:
+        """Whether rows of the write with that start are visible."""
+        return request_time in self.completed or (request_time < self.archived_before and request_time <= self.until)

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executing a compaction plan: from its operations to tasks, from the files they wrote to commit metadata.
+
+Plans of Apache Hudi are executed like our own; of the paths in them only the names count.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakebraid import limits
+from lakebraid.errors import CorruptFile
+from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
+from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
+from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan
+from lakebraid.model.config import TableConfig
+from lakebraid.model.keys.buckets import bucket_of_file_id
+from lakebraid.model.keys.partitions import partition_values
+from lakebraid.model.merge_rules import merge_rules
+from lakebraid.model.schema.conform import with_meta
+from lakebraid.model.timeline.timeline import Visibility
+from lakebraid.services.merging.choose_groups import CARRIES, NEWEST_OPEN
+from lakebraid.storage.protocol import ObjectInfo, Storage
+from lakebraid.tasks.data_files import in_partition
+from lakebraid.tasks.merging.compact import CompactPlan, CompactTask, RunTask, SizedTask, run_compaction_task
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.txn.stats import write_stats
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ALL_COUNT = Visibility(frozenset(), "9", "9")
+"""Whatever a plan names was committed when it was made."""
+
+
+def compact_plan(
+    storage: Storage,
+    options: Mapping[str, str],
+    config: TableConfig,
+    schema: pa.Schema,
+    start: str,
+    epoch: int,
+    sort_by: Sequence[str] = (),
+    oldest_open: str = "",
+) -> CompactPlan:
+    """What the tasks of one execution share; `schema` is the table's. Columns that it has no more sort nothing."""
+    stored = with_meta(schema)
+    read = ReadPlan(
+        url=storage.url,
+        options=tuple(options.items()),
+        rules=merge_rules(config, schema),
+        schema=stored,
+        columns=tuple(stored.names),
+        where=None,
+        layout=config.layout,
+    )
+    sorting = tuple(n for n in sort_by if n in schema.names)
+    return CompactPlan(read, schema, config.name, start, epoch, sorting, config.has_filters, oldest_open)
+
+
+def list_files(storage: Storage, partitions: Iterable[str]) -> Iterator[ObjectInfo]:
+    """The files in these partitions."""
+    for partition in sorted({*partitions}):
+        files, _ = storage.list_folder(partition)
+        yield from files
+
+
+def compact_tasks(
+    plan: CompactionPlan, config: TableConfig, sizes: Mapping[str, int], visible: Visibility | None = None
+) -> list[CompactTask]:
+    """One task for each operation, largest first; `sizes` are those of the files in the plan's partitions.
+
+    `visible` says which writes count in log files that hold several; without it all do.
+    """
+    newest_open = plan.extra.get(NEWEST_OPEN, "")
+    parts = [(o.file_id, slice_task_of(o, config, sizes, visible or ALL_COUNT, newest_open)) for o in plan.operations]
+    tasks = [CompactTask(file_id, part) for file_id, part in parts]
+    return sorted(tasks, key=lambda task: -task.slice.size)
+
+
+def slice_task_of(
+    operation: CompactionOperation,
+    config: TableConfig,
+    sizes: Mapping[str, int],
+    visible: Visibility,
+    newest_open: str,
+) -> SliceTask:
+    """What to read of a group, as a plan has it."""
+    partition = operation.partition_path
+    base = operation.data_file_name
+    base_name = None if base is None else in_partition(partition, base)
+    logs = sorted((_parsed_log(name, operation) for name in operation.delta_file_names), key=lambda log: log.sort_key)
+    log_names = tuple(in_partition(partition, log.format()) for log in logs)
+    names = (*log_names, *(() if base_name is None else (base_name,)))
+    return SliceTask(
+        partition=partition,
+        base_name=base_name,
+        base_size=0 if base_name is None else sizes.get(base_name, 0),
+        base_request_time="" if base is None else _base_start(base, operation),
+        log_names=log_names,
+        log_request_times=tuple(log.request_time for log in logs),
+        visible=visible,
+        size=sum(sizes.get(name, 0) for name in names),
+        bucket=bucket_of_file_id(operation.file_id),
+        fillings=_folder_values(partition, config),
+        before=newest_open if CARRIES in operation.metrics else "",
+    )
+
+
+def _parsed_log(name: str, operation: CompactionOperation) -> LogFileName:
+    parsed = parse_data_file(name)
+    if isinstance(parsed, LogFileName) and parsed.file_id == operation.file_id:
+        return parsed
+    raise _misnamed(name, operation)
+
+
+def _base_start(name: str, operation: CompactionOperation) -> str:
+    parsed = parse_data_file(name)
+    if isinstance(parsed, BaseFileName) and parsed.file_id == operation.file_id:
+        return parsed.request_time
+    raise _misnamed(name, operation)
+
+
+def _misnamed(name: str, operation: CompactionOperation) -> CorruptFile:
+    return CorruptFile(
+        f"A compaction plan names {name[:200]!r} as a file of the group {operation.file_id[:100]!r}, which it is not. "
+        "Nothing was written. Roll the plan back with the tool that made it.",
+        file=name,
+    )
+
+
+def _folder_values(partition: str, config: TableConfig) -> tuple[tuple[str, str], ...]:
+    """Partition columns that a partial row of a new key may lack: the folder knows them."""
+    if not config.has_text_partitions:
+        return ()
+    values = partition_values(partition, config.partition_fields, config.hive_style, config.url_encode)
+    pairs = zip(config.partition_fields, values or (), strict=False)
+    return tuple((name, value) for name, value in pairs if value is not None)
+
+
+def run_tasks(
+    storage: Storage,
+    plan: CompactPlan,
+    tasks: Sequence[SizedTask],
+    *,
+    spark: SparkSession | None = None,
+    check: Callable[[], None] = lambda: None,
+    run_task: RunTask | None = None,
+) -> list[StagedFile]:
+    """The files of all tasks: on Spark if there is enough to do and a session to do it, else in this process.
+
+    `check` is called before each task in this process; it may raise to end the work. `run_task` is what a task
+    does, without it a compaction.
+    """
+    spark = spark or _running_session()
+    if spark is not None and sum(task.size for task in tasks) >= limits.COMPACT_ON_SPARK_BYTES:
+        from lakebraid.spark.merge import compact_spark  # noqa: PLC0415  only those who use Spark pay for it
+
+        return compact_spark(plan, tasks, spark, run_task)
+
+    work: RunTask = run_task or run_compaction_task
+
+    def run(task: SizedTask) -> list[StagedFile]:
+        check()
+        return work(storage, plan, task)
+
+    workers = min(len(tasks), os.cpu_count() or 1)
+    if workers < 2:
+        return [file for task in tasks for file in run(task)]
+    with ThreadPoolExecutor(workers, "lakebraid-compact") as pool:
+        return [file for files in pool.map(run, tasks) for file in files]
+
+
+def _running_session() -> Any | None:
+    """A Spark session that this process uses already."""
+    sql = sys.modules.get("pyspark.sql")
+    return None if sql is None else sql.SparkSession.getActiveSession()
+
+
+def compaction_metadata(plan: CompactionPlan, files: Iterable[StagedFile], start: str, schema: str) -> CommitMetadata:
+    """What the completed compaction says (FORMAT, sections 4 and 14): a stat for each file, logs of deletes too."""
+    files = list(files)
+    operations = {(o.partition_path, o.file_id): o for o in plan.operations}
+    bases = {(f.partition, f.file_id): f.name for f in files if f.is_base}
+    stats: dict[str, list[WriteStat]] = defaultdict(list)
+    for partition, found in write_stats(files, start).items():
+        for stat in found:
+            group = (partition, stat.file_id or "")
+            is_log = stat.log_files is not None
+            stats[partition].append(
+                replace(stat, base_file=bases.get(group, "")) if is_log else _base_stat(stat, operations[group])
+            )
+    return _metadata(stats, schema, "COMPACT")
+
+
+def log_compaction_metadata(
+    plan: CompactionPlan, files: Iterable[StagedFile], start: str, schema: str
+) -> CommitMetadata:
+    """What the completed log compaction says: a stat for each file it wrote."""
+    operations = {(o.partition_path, o.file_id): o for o in plan.operations}
+    stats: dict[str, list[WriteStat]] = defaultdict(list)
+    for partition, found in write_stats(files, start).items():
+        stats[partition] += [_log_stat(stat, operations[partition, stat.file_id or ""]) for stat in found]
+    return _metadata(stats, schema, "LOG_COMPACT")
+
+
+def _metadata(stats: Mapping[str, Sequence[WriteStat]], schema: str, operation: str) -> CommitMetadata:
+    extra = {"schema": schema} if schema else {}
+    return CommitMetadata({p: tuple(found) for p, found in stats.items()}, True, extra, operation)
+
+
+def _base_stat(stat: WriteStat, operation: CompactionOperation) -> WriteStat:
+    logs = len(operation.delta_file_names)
+    return replace(
+        stat,
+        prev_commit="null" if operation.data_file_name is None else _base_start(operation.data_file_name, operation),
+        num_inserts=0,
+        total_log_files=logs,
+        total_log_files_compacted=logs,
+        total_log_size_compacted=int(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
+    )
+
+
+def _log_stat(stat: WriteStat, operation: CompactionOperation) -> WriteStat:
+    return replace(
+        stat,
+        prev_commit=operation.base_instant_time or stat.prev_commit,
+        num_update_writes=stat.num_writes,
+        num_inserts=0,
+        base_file=operation.data_file_name or "",
+        total_log_files_compacted=len(operation.delta_file_names),
+        total_log_size_compacted=int(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
+    )

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The connections to an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Final
+
+from obstore.exceptions import UnknownConfigurationKeyError
+from obstore.store import from_url
+
+from lakebraid.errors import InvalidArgument
+from lakebraid.limits import STORE_RETRIES_MAX, STORE_RETRY_SECONDS_MAX
+from lakebraid.storage.objects.failures import CLIENT_ERRORS
+
+_HTTP_OPTIONS: Final = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "read_timeout",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    }
+)
+"""Options of the connection, not of the store; obstore wants them apart and panics otherwise."""
+
+
+class ObjectClients:
+    """Two clients of one bucket, opened when first used: one that tries again, and one that never does."""
+
+    def __init__(self, url: str, options: Mapping[str, str]) -> None:
+        self._url = url
+        self._options = options
+
+    @cached_property
+    def patient(self) -> Any:
+        """For reads, and for calls that may be repeated without harm."""
+        return self._open(STORE_RETRIES_MAX)
+
+    @cached_property
+    def once(self) -> Any:
+        """For conditional creates: repeated after a lost answer, they would be refused because of themselves."""
+        return self._open(0)
+
+    def _open(self, retries_max: int) -> Any:
+        http = {name: value for name, value in self._options.items() if name.lower() in _HTTP_OPTIONS}
+        store = {name: value for name, value in self._options.items() if name not in http}
+        retry = {"max_retries": retries_max, "retry_timeout": timedelta(seconds=STORE_RETRY_SECONDS_MAX)}
+        try:
+            return from_url(self._url, config=store, client_options=http, retry_config=retry)  # type: ignore[call-overload]
+        except CLIENT_ERRORS as error:
+            raise self._refused(error) from None
+        except BaseException as error:
+            # A panic of the client library is no Exception; its text may hold the options.
+            if type(error).__name__ == "PanicException":
+                raise self._refused(error) from None
+            raise
+
+    def _refused(self, error: BaseException) -> InvalidArgument:
+        names = ", ".join(sorted(self._options)) or "none"
+        reason = "one of them is not known" if isinstance(error, UnknownConfigurationKeyError) else "they do not fit"
+        return InvalidArgument(
+            f"{self._url} could not be opened with these options: {names}; {reason}, or one is missing. Nothing was "
+            "opened. Use obstore's names, such as endpoint, region, access_key_id, account_name.",
+            options=sorted(self._options),
+        )

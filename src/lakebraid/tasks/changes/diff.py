@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changed in some file groups between two moments: both states are merged for the keys in question, and compared.
+
+A stale event that lost the merge changed nothing visible, so it is not a change; a delete is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid.model.config import META_COLUMNS
+from lakebraid.model.ordering import Bools, Ints
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.changes.base_side import Asked, Layers, rows_beneath
+from lakebraid.tasks.reading.blocks import Known
+from lakebraid.tasks.reading.read import merge_slice, read_slice
+from lakebraid.tasks.reading.versions import load_versions, row_keys
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+
+CHANGE_TYPE = "_change_type"
+COMPLETION = "_commit_completion_time"
+Found = tuple[str, pa.Table, pa.Array]
+"""A kind of change, the rows, and when each of them came about."""
+CHANGE_FIELDS = (pa.field(CHANGE_TYPE, pa.string()), pa.field(COMPLETION, pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTask:
+    """One unit of comparison: slices before and after, which together hold the same keys."""
+
+    before: tuple[SliceTask, ...]
+    after: tuple[SliceTask, ...]
+    new_logs: SliceTask | None
+    """The log files that make all the difference, if that is known: only their keys can have changed."""
+    completions: tuple[tuple[str, str], ...]
+    """Request and completion times of the writes in range."""
+    last_completion: str
+    """The last of them that touched these groups, for rows that do not say who wrote them."""
+    others: tuple[ChangeTask, ...] = ()
+    """Further groups of the same partition: a key that was deleted in one of them may have come back in another."""
+
+    @property
+    def units(self) -> tuple[ChangeTask, ...]:
+        """Itself alone, and each of the others."""
+        return (replace(self, others=()), *self.others) if self.others else (self,)
+
+    @property
+    def size(self) -> int:
+        """File bytes to read, at most about: of a base file that both states have little more than the keys is read."""
+        if self.others:
+            return sum(unit.size for unit in self.units)
+        if self.new_logs is None:
+            return sum(s.size for s in (*self.before, *self.after))
+        base = self.after[0].base_size
+        return self.after[0].size - base + base // 4
+
+
+def changes_schema(plan: ReadPlan) -> pa.Schema:
+    """The plan's columns, then what happened and when."""
+    return pa.schema([*plan.output_schema, *CHANGE_FIELDS])
+
+
+def read_changes(
+    storage: Storage, plan: ReadPlan, task: ChangeTask, *, images: bool, kinds: bool = True
+) -> Iterator[pa.Table]:
+    """The changes of one unit, one row per key (two per update with images).
+
+    Without `kinds` new and changed rows are upserts: then most base files need not be read.
+    """
+    whole = plan.of_columns(_compared_columns(plan))
+    found = _found(storage, whole, task, images=images, kinds=kinds)
+    for kind, rows, times in rejoined(found, whole, images=images) if task.others else found:
+        if rows.num_rows:
+            told = kind if kinds or kind == "delete" else "upsert"
+            columns = [*rows.select(list(plan.columns)).columns, pa.repeat(told, rows.num_rows), times]
+            yield pa.Table.from_arrays(columns, schema=changes_schema(plan))
+
+
+def _found(storage: Storage, plan: ReadPlan, task: ChangeTask, *, images: bool, kinds: bool) -> Iterator[Found]:
+    """The changes of each unit for itself."""
+    for unit in task.units:
+        states = (
+            _states(storage, plan, unit) if unit.new_logs is None else _same_base(storage, plan, unit, images, kinds)
+        )
+        if states is not None:
+            yield from _compared(*states, plan, unit, images=images)
+
+
+def rejoined(found: Iterable[Found], plan: ReadPlan, *, images: bool) -> Iterator[Found]:
+    """The changes of several file groups: what went away in one and came in another is one row that changed, or did not.
+
+    Told as two, a reader that applies them in the wrong order would lose the row.
+    """
+    inserts, deletes = [], []
+    for kind, rows, times in found:
+        match kind:
+            case "insert":
+                inserts.append(rows.append_column(COMPLETION, times))
+            case "delete":
+                deletes.append(rows.append_column(COMPLETION, times))
+            case _:
+                yield kind, rows, times
+    if not inserts:
+        return
+    came, went = (pa.concat_tables(tables).combine_chunks() for tables in (inserts, deletes))
+    came_keys, went_keys = row_keys(came, plan.rules), row_keys(went, plan.rules)
+    at = pc.index_in(came_keys, value_set=went_keys)
+    stayed = went.filter(pc.invert(pc.is_in(went_keys, value_set=came_keys)))
+    yield _timed("insert", came.filter(at.is_null()))
+    yield _timed("delete", stayed)
+    new, old = came.filter(at.is_valid()), went.take(at.drop_null())
+    differs = pa.array(differing(old.drop_columns(COMPLETION), new.drop_columns(COMPLETION)))
+    times = new.filter(differs).column(COMPLETION)
+    if images:
+        yield "update_preimage", old.filter(differs).drop_columns(COMPLETION), times
+    yield "update_postimage" if images else "update", new.filter(differs).drop_columns(COMPLETION), times
+
+
+def _timed(kind: str, rows: pa.Table) -> Found:
+    return kind, rows.drop_columns(COMPLETION), rows.column(COMPLETION)
+
+
+def _states(storage: Storage, plan: ReadPlan, task: ChangeTask) -> tuple[pa.Table, pa.Table]:
+    """All rows before and after."""
+    before, after = (
+        [rows for s in side for rows in read_slice(storage, plan, s)] for side in (task.before, task.after)
+    )
+    return _one_table(before, plan), _one_table(after, plan)
+
+
+def _same_base(
+    storage: Storage, plan: ReadPlan, task: ChangeTask, images: bool, kinds: bool
+) -> tuple[pa.Table, pa.Table] | None:
+    """The rows before and after of the keys in the new logs: both states have the same base file, and most of their logs."""
+    old, new = task.before[0], task.after[0]
+    schema = plan.read_schema((*plan.columns, *plan.rules.key_columns), new)
+    known = Known()
+    fresh = load_versions(storage, plan, task.new_logs or new, schema, known=known)
+    if fresh is None:
+        return None
+    keys = fresh.keys.unique()
+    earlier, later = (load_versions(storage, plan, side, schema, keys, known) for side in (old, new))
+    how = Asked(images=images, kinds=kinds)
+    base = list(rows_beneath(storage, plan, new, schema, Layers(keys, earlier, later), how))
+    before, after = (merge_slice(base, versions, plan, side) for versions, side in ((earlier, old), (later, new)))
+    return _one_table(before, plan), _one_table(after, plan)
+
+
+def _one_table(tables: Iterable[pa.Table], plan: ReadPlan) -> pa.Table:
+    found = list(tables)
+    return pa.concat_tables(found).combine_chunks() if found else plan.output_schema.empty_table()
+
+
+def _compared_columns(plan: ReadPlan) -> tuple[str, ...]:
+    """All columns take part in the comparison, not only those the caller wants to see; of Hudi's own the key and who wrote."""
+    needed = {*plan.columns, *plan.rules.key_columns, "_hoodie_commit_time"}
+    return tuple(name for name in plan.schema.names if name not in META_COLUMNS or name in needed)
+
+
+def _compared(before: pa.Table, after: pa.Table, plan: ReadPlan, task: ChangeTask, *, images: bool) -> Iterator[Found]:
+    old_keys, new_keys = row_keys(before, plan.rules), row_keys(after, plan.rules)
+    found = pc.index_in(new_keys, value_set=old_keys)
+    is_known = np.asarray(found.is_valid())
+    inserted = after.filter(pa.array(~is_known))
+    yield "insert", inserted, _times(inserted, task)
+    vanished = before.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
+    yield "delete", vanished, pa.repeat(task.last_completion, vanished.num_rows)
+    kept_new = after.filter(pa.array(is_known))
+    kept_old = before.take(found.drop_null())
+    differs = pa.array(differing(kept_old, kept_new))
+    new, old = kept_new.filter(differs), kept_old.filter(differs)
+    times = _times(new, task)
+    if images:
+        yield "update_preimage", old, times
+    yield "update_postimage" if images else "update", new, times
+
+
+def _times(rows: pa.Table, task: ChangeTask) -> pa.Array:
+    """When the write that made each row completed."""
+    at = rows.schema.get_field_index("_hoodie_commit_time")
+    if at < 0:
+        return pa.repeat(task.last_completion, rows.num_rows)
+    starts = pa.array([start for start, _ in task.completions], pa.string())
+    completions = pa.array([done for _, done in task.completions], pa.string())
+    found = pc.index_in(rows.column(at).combine_chunks(), value_set=starts)
+    return pc.fill_null(completions.take(found), task.last_completion)
+
+
+def differing(old: pa.Table, new: pa.Table) -> Bools:
+    """Row by row: whether any visible column differs; two nulls are equal, and so are two NaN."""
+    differs = np.zeros(old.num_rows, np.bool_)
+    for name in old.column_names:
+        if differs.all():
+            break  # there are no rows, or nothing is left to find out
+        if name in META_COLUMNS:
+            continue
+        a, b = old.column(name).combine_chunks(), new.column(name).combine_chunks()
+        if pa.types.is_nested(a.type):
+            # Arrow compares no nested values; only rows not yet known to differ are worth the detour.
+            rows: Ints = np.flatnonzero(~differs)
+            index = pa.array(rows)
+            pairs = zip(a.take(index), b.take(index), strict=True)
+            differs[rows] = [not x.equals(y) for x, y in pairs]
+        else:
+            differs |= _flat_differs(a, b)
+    return differs
+
+
+def _flat_differs(a: pa.Array, b: pa.Array) -> Bools:
+    unequal: Bools = np.asarray(pc.fill_null(pc.not_equal(a, b), False))
+    if pa.types.is_floating(a.type):
+        unequal &= ~np.asarray(pc.fill_null(pc.and_(pc.is_nan(a), pc.is_nan(b)), False))
+    one_null: Bools = np.asarray(a.is_null()) != np.asarray(b.is_null())
+    return unequal | one_null

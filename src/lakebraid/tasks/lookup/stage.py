@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Putting placed rows into files: the same in this process and in a Spark task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakebraid.model.config import TableType
+from lakebraid.model.values.cutting import take_rows
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.lookup.assign import Find, Ground, Placed, by_number, place_by_keys, place_in_buckets
+from lakebraid.tasks.lookup.changes import RowChanges, check_fillable
+from lakebraid.tasks.lookup.relocate import place_everywhere
+from lakebraid.tasks.merging.rewrite import rewrite_group, whole_rows
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.writing.rows import Places, WritePlan, write_rows
+from lakebraid.tasks.writing.skeletons import KnownKeys
+
+
+def place(
+    storage: Storage, plan: WritePlan, changes: RowChanges, ground: Ground, find: Find
+) -> tuple[RowChanges, Placed]:
+    """Where each row goes; and the rows, to which a global index may add deletes. Nothing is written."""
+    if plan.config.buckets is not None:
+        return changes, place_in_buckets(plan, changes, ground)
+    if plan.config.is_global:
+        changes, placed = place_everywhere(storage, plan, changes, ground, find)
+    else:
+        placed = place_by_keys(plan, changes, ground, find)
+    check_fillable(changes, np.flatnonzero(placed.are_new), plan.schema)
+    return changes, placed
+
+
+def write_placed(
+    storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int
+) -> Iterator[StagedFile]:
+    """Writes all rows into files that nobody sees yet. Task numbers are taken from `task` on, one for each piece and one
+    more.
+    """
+    for number, rows in by_number(placed.numbers):
+        target = placed.targets[number] if number >= 0 else None
+        if target is not None and (plan.config.table_type is TableType.COW or target.slice is None):
+            file = rewrite_group(storage, plan, target, changes.versions(rows, plan.start), task)
+            if file is not None:
+                yield file
+    if plan.config.table_type is TableType.MOR:
+        yield from _append(storage, plan, changes, placed, task + 1)
+
+
+def _append(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int) -> Iterator[StagedFile]:
+    """Log files for the rows whose keys are there, piece by piece, since later ones win."""
+    is_there = np.array([t.slice is not None for t in placed.targets] + [False])
+    ids = {(t.partition, n): t.file_id for n, t in enumerate(placed.targets)}
+    known = _known_keys(plan, changes, placed)
+    start = 0
+    for at, piece in enumerate(changes.pieces):
+        stop = start + piece.rows.num_rows
+        own = np.flatnonzero(is_there[placed.numbers[start:stop]])
+        if len(own):
+            numbers = placed.numbers[start:stop][own]
+            homes = pa.array([placed.targets[n].partition for n in numbers], pa.string())
+            piece_plan = replace(plan, operation=piece.operation, file_ids=ids, known=known)
+            rows = take_rows(piece.rows, own)
+            yield from write_rows(storage, piece_plan, rows, task + at, places=Places(homes, numbers))
+        start = stop
+
+
+def _known_keys(plan: WritePlan, changes: RowChanges, placed: Placed) -> KnownKeys | None:
+    """For a partial update: where to see whether a key that a base file has was deleted in a log file since. Then its row
+    is opened anew, or what was deleted would come back.
+    """
+    if plan.columns is None:
+        return None
+    slices = {(t.partition, t.file_id): t.slice for t in placed.targets if t.slice is not None}
+    sure = frozenset(group for group, held in slices.items() if not held.log_names)
+    read = whole_rows(plan, changes.rules).of_columns(changes.rules.key_columns)
+    return KnownKeys(read, slices, sure)

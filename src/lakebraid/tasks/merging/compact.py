@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one task of a compaction does: a slice in, its next base file out, and a log of the deletes that must go on.
+
+The rows are those that a reader of the slice sees, each with the commit time and sequence number it had. Where the
+table orders by event time, a delete outlives its row: a write that arrives later and is older must stay deleted. So
+the deletes that nothing outranks are carried in a log file of the compaction, each in a block that counts as written
+by the delete's own instant; readers rank it there, as if the compaction had never been.
+
+What would have to be forgotten while an older write is open (`tasks.merging.hazards`) is carried in the same way, block by
+block: log files that began after the last open write are not merged then.
+
+Rows come with the ranks of values that are older than they are, and base files keep them (`tasks.reading.ranks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid import limits
+from lakebraid.format.log.blocks import POSITIONS, HeaderKey, LogBlock, format_log
+from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.keys.keys import render_values
+from lakebraid.model.ordering import Bools, Ints
+from lakebraid.model.schema.avro_text import row_schema_text
+from lakebraid.model.values.arrow_numpy import to_ints
+from lakebraid.model.values.cutting import take_rows
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.data_files import place_file
+from lakebraid.tasks.reading.blocks import PlacedBlock, placed_blocks
+from lakebraid.tasks.reading.columns import Keeping
+from lakebraid.tasks.reading.read import read_slice
+from lakebraid.tasks.reading.versions import Versions
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.writing.base_file import format_base_file
+from lakebraid.tasks.writing.log_file import BlockRules, Deletes, block_format, delete_block, row_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class CompactPlan:
+    """What all tasks of one execution of a compaction plan have in common."""
+
+    read: ReadPlan
+    """Of all columns, without filter."""
+    schema: pa.Schema
+    """The columns that base files hold, without Hudi's own."""
+    table: str
+    start: str
+    epoch: int
+    """The claim under which the plan is executed; the files bear it, so no two executors meet under one name."""
+    sort_by: tuple[str, ...] = ()
+    """The columns by which base files are sorted, so that readers can pass over row groups; none for as it comes."""
+    has_filter: bool = False
+    """Whether base files carry filters of their keys."""
+    oldest_open: str = ""
+    """When the oldest write began that was open when the plan was made; empty if there was none."""
+
+    def keeping(self) -> Keeping | None:
+        """What a merge keeps of older values."""
+        return Keeping.of(self.read.rules, self.oldest_open)
+
+    @property
+    def token(self) -> str:
+        return f"0-0-{self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """One file group to compact."""
+
+    file_id: str
+    slice: SliceTask
+    earlier_logs: tuple[str, ...] = ()
+    """For a log compaction: the logs of the slice that rank before those to compact, as far as they are not known."""
+
+    @property
+    def size(self) -> int:
+        return self.slice.size
+
+
+class SizedTask(Protocol):
+    """What can be shared out: something to do, and the bytes that it is about."""
+
+    @property
+    def size(self) -> int: ...
+
+
+RunTask = Callable[[Storage, CompactPlan, Any], list[StagedFile]]
+"""What one task of an execution does; it must be importable where it runs."""
+
+
+def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[StagedFile]:
+    """Writes the group's next base file and, if deletes must go on, a log file of them. Nobody sees them yet.
+
+    What is written is a function of plan and claim, so a second attempt meets its own files.
+    """
+    graves: list[tuple[Versions, Ints]] = []
+    partition = task.slice.partition
+    name = BaseFileName(task.file_id, plan.token, plan.start, ".parquet").format()
+    keeping = plan.keeping()
+    rows = read_slice(
+        storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)), keeping=keeping
+    )
+    rows = _sorted(rows, plan.sort_by) if plan.sort_by else rows
+    content = format_base_file(rows, plan.schema, name, has_filter=plan.has_filter)
+    place_file(storage, plan.start, partition, name, content.data)
+    keys = (content.min_key, content.max_key)
+    staged = [StagedFile(partition, task.file_id, name, len(content.data), content.rows, 0, True, *keys)]
+    # Ordered by commit time no later write can be older than a delete, save one that was open when this was planned:
+    # the planner leaves such groups out.
+    # A delete without ordering value is over once it has taken place, as in commit time.
+    by_event = bool(plan.read.rules.order_columns)
+    kept = [(versions, at[~versions.unconditional[at]]) for versions, at in graves if by_event]
+    # What lost to an older write must still be there if a delete that is open takes the winner.
+    cut = plan.oldest_open if keeping is not None and keeping.has_outrun else task.slice.before
+    carried = _carried(storage, plan, task, cut)
+    return staged + _own_log(storage, plan, task, kept, carried)
+
+
+def _carried(storage: Storage, plan: CompactPlan, task: CompactTask, cut: str) -> list[LogBlock]:
+    """The blocks from `cut` on, as they are, each counting as written at the place where it ranks.
+
+    That some of them were merged as well does no harm: a merge may meet a version any number of times.
+    """
+    if not cut:
+        return []
+    blocks = placed_blocks(storage, plan.read, replace(task.slice, before=""))
+    return [_at_its_place(placed) for placed in blocks if placed.request_time > cut]
+
+
+def _at_its_place(placed: PlacedBlock) -> LogBlock:
+    left_out = (HeaderKey.COMPACTED_BLOCK_TIMES, *POSITIONS)
+    kept = {key: value for key, value in placed.block.header.items() if key not in left_out}
+    return replace(placed.block, header={**kept, HeaderKey.INSTANT_TIME: placed.request_time})
+
+
+def _sorted(batches: Iterable[pa.Table], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows in the order of these columns; very many rows in several stretches, each in order."""
+    held: list[pa.Table] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(part.nbytes for part in held) >= limits.COMPACT_SORT_BYTES:
+            yield _in_order(held, columns)
+            held = []
+    if held:
+        yield _in_order(held, columns)
+
+
+def _in_order(batches: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
+    rows = pa.concat_tables(batches)
+    return take_rows(rows, to_ints(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns])))
+
+
+def _own_log(
+    storage: Storage,
+    plan: CompactPlan,
+    task: CompactTask,
+    graves: list[tuple[Versions, Ints]],
+    carried: list[LogBlock],
+) -> list[StagedFile]:
+    """The log file of the compaction itself: deletes that must go on, then what is not merged yet."""
+    told = [block for versions, rows in graves for block in _tombstones(plan, task.slice.partition, versions, rows)]
+    if not told and not carried:
+        return []
+    name = LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
+    data = format_log([*told, *carried])
+    place_file(storage, plan.start, task.slice.partition, name, data)
+    deletes = sum(len(rows) for _, rows in graves)
+    return [StagedFile(task.slice.partition, task.file_id, name, len(data), 0, deletes, is_base=False)]
+
+
+def _tombstones(plan: CompactPlan, partition: str, versions: Versions, rows: Ints) -> Iterator[LogBlock]:
+    """A delete block for each instant that deleted, oldest first."""
+    schema_text = row_schema_text(plan.schema, plan.table)
+    ordering = tuple(_zero_for_null(values) for values in versions.ordering)
+    fits = fits_delete_block(ordering, len(versions.keys))
+    times = versions.request_times
+    for time in np.unique(times[rows]):
+        own = rows[times[rows] == time]
+        plain, odd = own[fits[own]], own[~fits[own]]
+        if len(plain):
+            at = pa.array(plain)
+            keys = render_values(versions.keys.take(at))
+            values = tuple(column.take(at) for column in ordering)
+            yield delete_block(str(time), schema_text, Deletes(keys, pa.repeat(partition, len(plain)), values))
+        if len(odd):
+            yield from _marked_rows(plan, schema_text, versions, odd, str(time))
+
+
+def _marked_rows(plan: CompactPlan, schema_text: str, versions: Versions, rows: Ints, time: str) -> Iterator[LogBlock]:
+    """Deletes that no delete block can tell, as the rows they came as: those mark themselves as deleted."""
+    told = take_rows(versions.rows, rows).select(list(plan.read.columns))
+    told = told.filter(pc.is_valid(told.column("_hoodie_record_key")))
+    form = block_format("parquet", plan.schema, plan.read.rules.order_columns)
+    yield from row_blocks(BlockRules(time, schema_text, form), told)
+
+
+def _zero_for_null(values: pa.Array) -> pa.Array:
+    """A null number counts as 0 when rows are ranked (`model.ordering`); a delete block has to say so."""
+    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    return pc.fill_null(values, 0) if is_number and values.null_count else values
+
+
+def fits_delete_block(ordering: tuple[pa.Array, ...], count: int) -> Bools:
+    """Which ordering values a delete block can hold: no nulls, and not a single int 0, which means "none" there."""
+    fits = np.ones(count, np.bool_)
+    for values in ordering:
+        fits &= np.asarray(values.is_valid())
+    if len(ordering) == 1 and _is_int(ordering[0].type):
+        fits &= np.asarray(pc.fill_null(pc.not_equal(ordering[0].cast(pa.int32()), 0), False))
+    return fits
+
+
+def _is_int(kind: pa.DataType) -> bool:
+    """Whether a delete block holds such values as ints."""
+    return bool(pa.types.is_date32(kind) or (pa.types.is_integer(kind) and kind.bit_width <= 32))

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one task of a placed write does to a file group: its base file and the changes in, its next base file out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.keys.order import sort_keys
+from lakebraid.model.merge_rules import MergeRules, merge_rules
+from lakebraid.model.ordering import Bools, winners
+from lakebraid.model.schema.conform import with_meta
+from lakebraid.model.values.cutting import take_pieces
+from lakebraid.storage.names import check_names
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.data_files import place_file, place_partition
+from lakebraid.tasks.reading.columns import Keeping
+from lakebraid.tasks.reading.merge import merge
+from lakebraid.tasks.reading.read import read_slice
+from lakebraid.tasks.reading.versions import Versions, row_keys
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.writing.base_file import format_base_file
+from lakebraid.tasks.writing.cdc_log import Captured, format_captured
+from lakebraid.tasks.writing.rows import WritePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file group that gets a base file."""
+
+    partition: str
+    file_id: str
+    slice: SliceTask | None = None
+    """What it holds; None for a new one."""
+
+
+def rewrite_group(
+    storage: Storage, plan: WritePlan, target: Target, versions: Versions, task: int
+) -> StagedFile | None:
+    """The group's next base file, placed but not visible; None if the changes change nothing there.
+
+    What is written is a function of the base file, the changes and their sequence, so a second attempt meets its own.
+    """
+    rules = merge_rules(plan.config, plan.schema)
+    base = target.slice
+    read = whole_rows(plan, rules)
+    tally = _Tally(versions, rules)
+    captured = Captured(versions.keys, rules) if plan.config.cdc_enabled and base is not None else None
+    keeping = Keeping.of(rules)
+    kept = iter(()) if base is None else tally.watched(read_slice(storage, read, base, keeping=keeping))
+    before = kept if captured is None else captured.before(kept)
+    merged = merge(before, versions, rules, late=False, keeping=keeping)
+    rows = tally.counted(merged if base is not None else _in_key_order(merged))
+    rows = rows if captured is None else captured.after(rows)
+    name = BaseFileName(target.file_id, f"{task}-0-0", plan.start, ".parquet").format()
+    content = format_base_file(rows, plan.schema, name, has_filter=plan.config.has_filters)
+    events = None if captured is None else captured.events(read.schema, plan.start)
+    if (not tally.inserts and not tally.matched) or (events is not None and not events.num_rows):
+        return None
+    check_names(filter(None, (target.partition,)))
+    place_partition(storage, plan.start, target.partition)
+    changes = ("", 0) if events is None else _place_events(storage, plan, target, events, task)
+    place_file(storage, plan.start, target.partition, name, content.data)
+    return StagedFile(
+        partition=target.partition,
+        file_id=target.file_id,
+        name=name,
+        size=len(content.data),
+        rows=content.rows,
+        deletes=tally.deletes,
+        is_base=True,
+        min_key=content.min_key,
+        max_key=content.max_key,
+        previous="" if base is None else base.base_request_time,
+        inserts=tally.inserts,
+        updates=tally.matched - tally.deletes,
+        changes=changes[0],
+        changes_size=changes[1],
+    )
+
+
+def _place_events(storage: Storage, plan: WritePlan, target: Target, events: pa.Table, task: int) -> tuple[str, int]:
+    """The log file of the changes, placed before the base file that they lead to: its name and its size."""
+    name = LogFileName(target.file_id, plan.start, 1, f"{task}-0-0", ".cdc").format()
+    data = format_captured(events, plan.schema, plan.config.name, plan.config.cdc_mode, plan.start)
+    place_file(storage, plan.start, target.partition, name, data)
+    return name, len(data)
+
+
+def whole_rows(plan: WritePlan, rules: MergeRules) -> ReadPlan:
+    """Reads all columns that the write's base files have."""
+    schema = with_meta(plan.schema)
+    return ReadPlan(plan.url, plan.options, rules, schema, tuple(schema.names), None, layout=plan.config.layout)
+
+
+class _Tally:
+    """How many rows a rewrite inserts, updates and deletes."""
+
+    def __init__(self, versions: Versions, rules: MergeRules) -> None:
+        encoded = versions.keys.dictionary_encode()
+        codes = np.asarray(encoded.indices).astype(np.int64)
+        best = winners(codes, versions.order, versions.unconditional, len(encoded.dictionary))
+        self._keys, self._rules = encoded.dictionary, rules
+        self._lives: Bools = ~versions.deleted[best]
+        self._matched: Bools = np.zeros(len(self._keys), np.bool_)
+        self._before = self._after = 0
+
+    def watched(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for batch in batches:
+            found = pc.index_in(row_keys(batch, self._rules), value_set=self._keys).drop_null()
+            self._matched[np.asarray(found)] = True
+            self._before += batch.num_rows
+            yield batch
+
+    def counted(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for batch in batches:
+            self._after += batch.num_rows
+            yield batch
+
+    @property
+    def matched(self) -> int:
+        return int(self._matched.sum())
+
+    @property
+    def inserts(self) -> int:
+        return int((self._lives & ~self._matched).sum())
+
+    @property
+    def deletes(self) -> int:
+        return self._before + self.inserts - self._after
+
+
+def _in_key_order(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of a new group, sorted: their keys' statistics then say more, and equal rows make equal files."""
+    rows = pa.concat_tables(list(batches)).combine_chunks()
+    yield from take_pieces(rows, sort_keys(rows.column("_hoodie_record_key").combine_chunks())[0])

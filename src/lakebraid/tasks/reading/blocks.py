@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blocks of a slice's log files that count, and the rows that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid import limits
+from lakebraid.errors import CorruptFile, UnsupportedTable
+from lakebraid.format.avro.rows import parse_avro_block
+from lakebraid.format.damage import damaged
+from lakebraid.format.log.blocks import BlockType, LogBlock, read_blocks
+from lakebraid.format.log.delete_list import DeletedKeys, parse_delete_block
+from lakebraid.format.parquet.rows import ParquetBlock
+from lakebraid.format.times import is_instant_time
+from lakebraid.model.log_order import BlockOrigin, Placed, place_blocks, place_blocks_layout1
+from lakebraid.model.merge_rules import KeyForm, MergeRules
+from lakebraid.model.schema.conform import widen
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.open_files import read_log
+from lakebraid.tasks.reading.block_cache import KEPT
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+
+_RECORD_KEY = "_hoodie_record_key"
+_HOLD_ROWS = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE, BlockType.HFILE)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBlock:
+    """A block that counts, and the request time at which its rows rank."""
+
+    block: LogBlock
+    where: str
+    request_time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The content of one block: rows as they lie there, or deleted keys."""
+
+    rows: pa.Table | DeletedKeys
+    is_partial: bool
+    where: str
+
+    @property
+    def likeness(self) -> tuple[Any, ...]:
+        """Equal for blocks that may be handled together."""
+        own = self.where if isinstance(self.rows, DeletedKeys) else self.rows.schema
+        return (isinstance(self.rows, DeletedKeys), self.is_partial, own)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was read of the logs of slices that have most of them in common."""
+
+    decoded: dict[str, Decoded] = field(default_factory=dict)
+    """By the block's place."""
+    logs: dict[str, Sequence[LogBlock]] = field(default_factory=dict)
+    """The blocks of small log files, by name."""
+
+
+def placed_blocks(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known | None = None) -> list[PlacedBlock]:
+    """The blocks of the slice's logs that count, in merging order."""
+    blocks = []
+    logs = {} if known is None else known.logs
+    for name in task.log_names:
+        found = logs.get(name)
+        if found is None:
+            data = read_log(storage, name)
+            found = read_blocks(data, name).blocks
+            if len(data) <= limits.KEPT_BLOCK_BYTES_MAX:
+                logs[name] = found
+        blocks += [(block, name) for block in found]
+    placed = [p for p in _placed(blocks, plan, task) if not task.before or p.request_time < task.before]
+    return [PlacedBlock(blocks[p.index][0], _where(*blocks[p.index]), p.request_time) for p in placed]
+
+
+def _where(block: LogBlock, name: str) -> str:
+    return f"the block at byte {block.offset:,} of {name}"
+
+
+def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan, task: SliceTask) -> list[Placed]:
+    origins = [
+        BlockOrigin(
+            block.instant_time or "",
+            block.compacted_times,
+            block.target_instant_time if block.is_rollback_command else None,
+            block.type in _HOLD_ROWS and task.visible.counts(block.instant_time or ""),
+        )
+        for block, _ in blocks
+    ]
+    for origin, (block, where) in zip(origins, blocks, strict=True):
+        wrong = next((t for t in (origin.instant_time, *origin.compacted_times) if not is_instant_time(t)), None)
+        if wrong is not None:
+            raise CorruptFile(
+                f"The log block at byte {block.offset:,} of {where} carries no valid instant time "
+                f"({wrong[:40]!r}). Nothing was changed. Run Apache Hudi's repair, or restore the file.",
+                path=where,
+                offset=block.offset,
+            )
+    return place_blocks(origins) if plan.layout == 2 else place_blocks_layout1(origins)
+
+
+def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None = None) -> Decoded:
+    """What a block holds, of all keys or, where that saves work, of few more than `keys`."""
+    block, where = placed.block, placed.where
+    if block.type is BlockType.DELETE:
+        return Decoded(parse_delete_block(block.content, where), is_partial=False, where=where)
+    if block.type is BlockType.AVRO:
+        rows = parse_avro_block(block.content, block.schema_text or "", where)
+    elif block.type is BlockType.PARQUET:
+        columns = [*schema.names, *([_RECORD_KEY] if block.is_partial else [])]
+        opened = ParquetBlock(block.content, where)
+        if keys is not None and not block.is_partial and not _may_hold(opened, where, rules, schema, keys):
+            columns = []
+        rows = opened.read(columns)
+        if columns and not rows.column_names:
+            raise damaged(where, "it has none of the table's columns")
+        rows = rows if columns else rows.slice(0, 0)
+    else:
+        raise UnsupportedTable(f"{where} is an {block.type.name} block; such blocks belong to metadata tables.")
+    return Decoded(rows, block.is_partial, where)
+
+
+def kept_or_decoded(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None) -> Decoded:
+    """The same, if it is Parquet perhaps decoded before. If few keys are wanted, of a block without them only the keys are kept."""
+    block, where = placed.block, placed.where
+    if block.type is not BlockType.PARQUET or (keys is not None and not KEPT.may_keep(block)):
+        return decode_block(placed, rules, schema, keys)
+    if keys is not None and not block.is_partial:
+        names = list(rules.key_columns)
+        of_keys = KEPT.rows(block, names, lambda: ParquetBlock(block.content, where).read(names))
+        if not _are_among(of_keys, where, rules, schema, keys):
+            return Decoded(of_keys.slice(0, 0), is_partial=False, where=where)
+    rows = KEPT.rows(block, schema.names, lambda: decode_block(placed, rules, schema).rows)
+    return Decoded(rows, block.is_partial, where)
+
+
+def _may_hold(block: ParquetBlock, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array) -> bool:
+    """Whether one of the keys is in a block of whole rows, by its key column alone."""
+    if rules.key_form is KeyForm.RENDERED:
+        return True
+    return _are_among(block.read(list(rules.key_columns)), where, rules, schema, keys)
+
+
+def _are_among(rows: pa.Table, where: str, rules: MergeRules, schema: pa.Schema, keys: pa.Array) -> bool:
+    """Whether the key column of a block may hold one of the keys."""
+    if rules.key_form is KeyForm.RENDERED:
+        return True
+    if rules.key_columns[0] not in rows.column_names:
+        return True
+    column = widen(rows.column(0), schema.field(rules.key_columns[0]).type, where)
+    return bool(pc.any(pc.is_in(column, value_set=keys)).as_py())

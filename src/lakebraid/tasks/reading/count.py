@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counting the rows of one slice, with as little reading as the answer allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid.model.ordering import winners
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.reading.read import base_keys, open_parquet, read_slice
+from lakebraid.tasks.reading.versions import Versions, load_versions
+from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+
+
+def count_slice(storage: Storage, plan: ReadPlan, task: SliceTask) -> int:
+    """The number of matching rows. Without a filter the footer knows it, corrected by the keys that the logs add."""
+    if plan.where is not None:
+        return sum(rows.num_rows for rows in read_slice(storage, plan, task))
+    versions = None
+    if task.log_names:
+        versions = load_versions(storage, plan, task, plan.read_schema((), task))
+    if versions is None:
+        return _base_rows(storage, task)
+    keys = _added_keys(versions)
+    if keys is None:
+        return sum(rows.num_rows for rows in read_slice(storage, plan, task))
+    known = sum(pc.sum(pc.is_in(found, value_set=keys)).as_py() or 0 for found in base_keys(storage, plan, task))
+    return _base_rows(storage, task) + len(keys) - known
+
+
+def _added_keys(versions: Versions) -> pa.Array | None:
+    """The keys of the logs, if every one of them has a row, whichever version wins; None if some may be deleted."""
+    encoded = versions.keys.dictionary_encode()
+    codes = np.asarray(encoded.indices).astype(np.int64)
+    best = winners(codes, versions.order, versions.unconditional, len(encoded.dictionary))
+    may_be_deleted = versions.deleted.any() if versions.present is not None else versions.deleted[best].any()
+    return None if may_be_deleted else encoded.dictionary
+
+
+def _base_rows(storage: Storage, task: SliceTask) -> int:
+    if task.base_name is None:
+        return 0
+    return int(open_parquet(storage, task.base_name, task.base_size).metadata.num_rows)

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one task of a write does: rows in, data files of their file groups out. Nobody sees them before the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid import limits
+from lakebraid.errors import InvalidArgument
+from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.config import TableConfig
+from lakebraid.model.grouping import Group, group_rows, join_group
+from lakebraid.model.incoming import prepare
+from lakebraid.model.keys.buckets import bucket_ids
+from lakebraid.model.keys.keys import record_keys
+from lakebraid.model.keys.partitions import partition_paths
+from lakebraid.model.merge_rules import MergeRules, merge_rules
+from lakebraid.model.ordering import Bools, Ints, order_keys
+from lakebraid.model.overwritten_ids import Replaced
+from lakebraid.model.schema.avro_text import row_schema_text
+from lakebraid.model.schema.conform import with_meta
+from lakebraid.model.values.cutting import take_rows
+from lakebraid.storage.names import check_names
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.data_files import place_file, place_partition
+from lakebraid.tasks.reading.versions import marked_deleted
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.writing.base_file import format_base_file
+from lakebraid.tasks.writing.log_file import BlockRules, Deletes, Skeletons, block_format, format_log_file
+from lakebraid.tasks.writing.skeletons import KnownKeys, skeletons
+
+__all__ = ["OPERATIONS", "Places", "StagedFile", "WritePlan", "write_rows"]
+
+OPERATIONS = (
+    *("upsert", "insert", "bulk_insert", "delete"),
+    *("insert_overwrite", "insert_overwrite_table", "delete_partition"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """What all tasks of one write have in common."""
+
+    url: str
+    options: tuple[tuple[str, str], ...]
+    start: str
+    schema: pa.Schema
+    """The table's columns, without Hudi's own."""
+    config: TableConfig
+    buckets: int
+    operation: str = "upsert"
+    block_format: str = "parquet"
+    columns: tuple[str, ...] | None = None
+    """For a partial update: the only columns to write."""
+    into_base: bool = False
+    """Whether rows become base files: a bulk load into a table to which nothing was ever published. Then all rows of a
+    file group must come to one task and in one batch, for a group has one base file.
+    """
+    file_ids: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """The file ids of (partition, bucket) that were found in a listing."""
+    replaced: Replaced = field(default_factory=Replaced)
+    """Which overwrite gave the other buckets their ids."""
+    known: KnownKeys | None = None
+    """For a partial update: the keys that have a row already; None if all columns are written."""
+
+    def __post_init__(self) -> None:
+        if self.operation not in OPERATIONS:
+            raise _unknown("operation", self.operation, OPERATIONS)
+        if self.block_format not in ("parquet", "avro"):
+            raise _unknown("block format", self.block_format, ("parquet", "avro"))
+        if self.into_base and (self.columns is not None or self.operation == "delete"):
+            raise InvalidArgument("Base files hold whole rows: neither partial updates nor deletes go into them.")
+
+    def __repr__(self) -> str:
+        # `options` may hold credentials.
+        return f"WritePlan(url={self.url!r}, start={self.start!r}, operation={self.operation!r})"
+
+    def file_id(self, partition: str, bucket: int) -> str:
+        """The file group of a bucket."""
+        return self.file_ids.get((partition, bucket)) or self.replaced.file_id(partition, bucket)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where rows go: their partitions, and the numbers of their file groups in the plan's `file_ids`."""
+
+    partitions: pa.Array
+    numbers: Ints
+
+
+def write_rows(
+    storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatch, task: int, *, places: Places | None = None
+) -> list[StagedFile]:
+    """Writes the rows of one task, one log file (for a bulk load one base file) for each file group they belong to.
+
+    Of rows with equal keys the one that the table would keep is written. A second attempt with the same rows and the
+    same task number gives the same files. Raises InvalidArgument, before anything is written, if a row does not fit.
+    Of equal rows of two tasks readers prefer that of the greater task number, compared as text: give numbers of equal
+    length to tasks whose order matters. With `places` rows go there, and not where columns and hash say.
+    """
+    ready = prepare(rows, plan.schema, plan.config, operation=plan.operation, columns=plan.columns)
+    batch = _batch(plan, ready, task, places)
+    partitions = dict.fromkeys(group.partition for group in batch.groups)
+    check_names(filter(None, partitions))
+    openings = _openings(storage, plan, batch)
+    for partition in partitions:
+        place_partition(storage, plan.start, partition)
+    staged: list[StagedFile] = []
+    for group, opening in zip(batch.groups, openings, strict=True):
+        for file, data in _files(plan, batch, group, opening, task):
+            place_file(storage, plan.start, file.partition, file.name, data)
+            staged.append(file)
+    return staged
+
+
+@dataclass(frozen=True, slots=True)
+class _Fates:
+    """Which rows are deletes (`dead`), and which of these go into delete blocks (`listed`). The others stay rows that
+    say so themselves, among the rows of a log file.
+    """
+
+    dead: Bools
+    listed: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The rows of a task in the order in which they are written."""
+
+    rows: pa.Table
+    keys: pa.Array
+    numbers: pa.Array
+    """Sequence numbers, unique in the write."""
+    fates: _Fates | None
+    """Which rows are deletes; None if no row is."""
+    groups: tuple[Group, ...]
+    schema: pa.Schema
+    """The columns of the rows, Hudi's five first."""
+    rules: MergeRules
+    blocks: BlockRules
+
+
+def _batch(plan: WritePlan, rows: pa.Table, task: int, places: Places | None) -> _Batch:
+    config, rules = plan.config, merge_rules(plan.config, rows.schema)
+    keys = record_keys(rows, config.record_keys, config.has_complex_keys)
+    if places is None:
+        paths = partition_paths(rows, config.partition_fields, config.hive_style, config.url_encode)
+        places = Places(paths, bucket_ids(keys, config.bucket_fields, plan.buckets).astype(np.int64))
+    for group in rules.groups:
+        rows = join_group(rows, keys, places.partitions, group.by, group.columns)
+    order = order_keys([rows.column(name) for name in rules.order_columns], rows.num_rows)
+    grouping = group_rows(keys, places.partitions, places.numbers, order)
+    chosen = pa.array(grouping.rows)
+    rows = take_rows(rows, grouping.rows)
+    return _Batch(
+        rows=rows,
+        keys=keys.take(chosen),
+        numbers=_sequence_numbers(plan.start, task, rows.num_rows),
+        fates=_fates(plan, rows, rules),
+        groups=grouping.groups,
+        schema=with_meta(rows.schema),
+        rules=rules,
+        blocks=_block_rules(plan, rows, rules),
+    )
+
+
+def _block_rules(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> BlockRules:
+    # A delete carries keys only, but its block states the table's schema like any other.
+    stated = plan.schema if plan.columns is None else rows.schema
+    return BlockRules(
+        start=plan.start,
+        schema_text=row_schema_text(stated, plan.config.name),
+        block_format=block_format(plan.block_format, rows.schema, rules.order_columns),
+        is_partial=plan.columns is not None,
+        statistics=tuple(dict.fromkeys(("_hoodie_record_key", *rules.key_columns, *rules.order_columns))),
+        is_small=rows.nbytes < limits.LOG_BLOCK_SMALL_BYTES,
+    )
+
+
+def _sequence_numbers(start: str, task: int, count: int) -> pa.Array:
+    rows = pc.cast(pa.array(np.arange(count)), pa.string())
+    return pc.binary_join_element_wise(f"{start}_{task}_", rows, "")
+
+
+def _fates(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> _Fates | None:
+    if plan.operation == "delete":
+        every = np.ones(rows.num_rows, np.bool_)
+        return _Fates(every, every)
+    dead = marked_deleted(rows, rules)
+    if not dead.any():
+        return None
+    if [rows.schema.field(name).type for name in rules.order_columns] != [pa.int32()]:
+        return _Fates(dead, dead)
+    # In a delete block an int 0 means "no ordering value"; a row that marks itself keeps its own.
+    zero = order_keys([rows.column(rules.order_columns[0])], rows.num_rows).fields[0] == 0
+    return _Fates(dead, dead & ~zero)
+
+
+def _openings(storage: Storage, plan: WritePlan, batch: _Batch) -> list[Skeletons | None]:
+    """For each group of a partial update, whole rows of the keys that have none."""
+    if plan.known is None:
+        return [None] * len(batch.groups)
+    found = []
+    for group in batch.groups:
+        rows, fates = _rows(plan, batch, group), _of_group(batch.fates, group)
+        rows = rows if fates is None else rows.filter(pa.array(~fates.listed))
+        are_new = plan.known.are_new(storage, group.partition, plan.file_id(group.partition, group.bucket), rows)
+        found.append(skeletons(rows, are_new, plan.schema, plan.config.name))
+    return found
+
+
+def _files(
+    plan: WritePlan, batch: _Batch, group: Group, opening: Skeletons | None, task: int
+) -> Iterator[tuple[StagedFile, bytes]]:
+    """The files of one group: a log file, or a base file and a log file of what it cannot hold."""
+    rows, fates = _rows(plan, batch, group), _of_group(batch.fates, group)
+    if plan.into_base:
+        alive = rows if fates is None else rows.filter(pa.array(~fates.dead))
+        rows = rows.slice(0, 0) if fates is None else rows.filter(pa.array(fates.dead & ~fates.listed))
+        if alive.num_rows:
+            yield _base_file(plan, group, alive, task)
+    elif fates is not None:
+        rows = rows.filter(pa.array(~fates.listed))
+    deletes = None if fates is None else _deletes(batch, group, fates.listed)
+    if rows.num_rows or deletes is not None:
+        yield _log_file(plan, batch, group, rows, deletes, opening, task)
+
+
+def _of_group(fates: _Fates | None, group: Group) -> _Fates | None:
+    if fates is None or not fates.dead[group.start : group.stop].any():
+        return None
+    return _Fates(fates.dead[group.start : group.stop], fates.listed[group.start : group.stop])
+
+
+def _base_file(plan: WritePlan, group: Group, rows: pa.Table, task: int) -> tuple[StagedFile, bytes]:
+    file_id = plan.file_id(group.partition, group.bucket)
+    name = BaseFileName(file_id, f"{task}-0-0", plan.start, ".parquet").format()
+    content = format_base_file([rows], plan.schema, name, has_filter=plan.config.has_filters)
+    keys = (content.min_key, content.max_key)
+    return StagedFile(group.partition, file_id, name, len(content.data), content.rows, 0, True, *keys), content.data
+
+
+def _log_file(
+    plan: WritePlan,
+    batch: _Batch,
+    group: Group,
+    rows: pa.Table,
+    deletes: Deletes | None,
+    opening: Skeletons | None,
+    task: int,
+) -> tuple[StagedFile, bytes]:
+    file_id = plan.file_id(group.partition, group.bucket)
+    name = LogFileName(file_id, plan.start, 1, f"{task}-0-0", "").format()
+    data = format_log_file(batch.blocks, rows, deletes, opening)
+    count = 0 if deletes is None else len(deletes)
+    new_keys = 0 if opening is None else opening.rows.num_rows
+    staged = StagedFile(
+        group.partition, file_id, name, len(data), rows.num_rows, count, is_base=False, new_keys=new_keys
+    )
+    return staged, data
+
+
+def _rows(plan: WritePlan, batch: _Batch, group: Group) -> pa.Table:
+    """The rows of a group with Hudi's five columns."""
+    count = group.stop - group.start
+    meta = [
+        pa.repeat(plan.start, count),
+        batch.numbers.slice(group.start, count),
+        batch.keys.slice(group.start, count),
+        pa.repeat(group.partition, count),
+        pa.repeat(plan.file_id(group.partition, group.bucket), count),
+    ]
+    rows = batch.rows.slice(group.start, count)
+    return pa.Table.from_arrays([*meta, *rows.columns], schema=batch.schema)
+
+
+def _deletes(batch: _Batch, group: Group, listed: Bools) -> Deletes | None:
+    places = pa.array(np.flatnonzero(listed) + group.start)
+    if not len(places):
+        return None
+    ordering = [batch.rows.column(name).combine_chunks().take(places) for name in batch.rules.order_columns]
+    return Deletes(batch.keys.take(places), pa.repeat(group.partition, len(places)), tuple(ordering) or None)
+
+
+def _unknown(what: str, given: str, known: tuple[str, ...]) -> InvalidArgument:
+    return InvalidArgument(f"There is no {what} {given!r}; choose one of {', '.join(known)}. Nothing was written.")

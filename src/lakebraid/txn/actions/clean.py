@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cleaning: which files go is decided once; whoever comes by deletes them, any number of times, at any time.
+
+The plan is on the timeline before the first file goes, so a reader that misses a file finds out why. A file that a
+decided clean names is dead for ever: nothing that is decided later may need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lakebraid import limits
+from lakebraid.errors import ObjectNotFound
+from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.timeline.services import (
+    CleanedPartition,
+    CleanMetadata,
+    CleanPlan,
+    format_clean_metadata,
+    format_clean_plan,
+    parse_clean_plan,
+)
+from lakebraid.tasks.data_files import in_partition
+from lakebraid.txn.ledger.entries import LedgerState, without
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.liveness.leases import forget_beats
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a clean would remove, and what is so once it is decided."""
+
+    plan: CleanPlan | None = None
+    horizon: str = ""
+    """Before this completion time something is missing from then on."""
+    expired: tuple[str, ...] = ()
+    """Leases whose holders show no life: they are dropped in the same decision, so they protect nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A clean that has ended."""
+
+    completion_time: str
+    plan: CleanPlan
+
+
+def decide_clean(ledger: Ledger, txn: str, build: Callable[[Round, str], Removal]) -> str | None:
+    """The start of a new clean, or None if nothing may go. `build` says what, in every round anew.
+
+    While a restore is unfinished nothing is removed: what it goes back to is not on the timeline yet.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        mine = next((start for start, owner in now.state.cleans.items() if owner == txn), None)
+        if mine is not None or now.state.restores:
+            return Already(mine)
+        start = now.time()
+        removal = build(now, start)
+        leases = {token: lease for token, lease in now.state.leases.items() if token not in removal.expired}
+        if removal.plan is None:
+            if len(leases) == len(now.state.leases):
+                return Already(None)
+            return Decision("drop leases", replace(now.state, leases=leases))
+        names = (TimelineFileName(start, None, "clean", s).format() for s in (State.REQUESTED, State.INFLIGHT))
+        state = now.timed(
+            cleans={**now.state.cleans, start: txn},
+            horizon=max(now.state.horizon, removal.horizon),
+            leases=leases,
+        )
+        files = zip((format_clean_plan(removal.plan, ledger.storage.url), b""), names, strict=True)
+        return Decision("clean", state, tuple(files), start)
+
+    found = ledger.decide(txn, rule)
+    forget_beats(ledger)
+    return None if found is None else str(found)
+
+
+def finish_clean(ledger: Ledger, txn: str, start: str) -> Done | None:
+    """Executes a decided clean; None if it is done already, or somebody else was faster."""
+    # Whatever was decided is made true first: the plan is seen on the timeline before a file goes.
+    state: LedgerState = ledger.decide(txn, lambda now: Already(now.state))
+    if start not in state.cleans:
+        return None
+    storage, began = ledger.storage, ledger.clock.monotonic()
+    plan = load_clean_plan(ledger, start)
+    if plan is None:
+        _decide_done(ledger, txn, start, None)  # Apache Hudi ended it, and has archived it since
+        return None
+    storage.delete([in_partition(partition, name) for partition, names in plan.files.items() for name in names])
+    metadata = _metadata(start, plan, int((ledger.clock.monotonic() - began) * 1000))
+    completion = _decide_done(ledger, txn, start, metadata)
+    return None if completion is None else Done(completion, plan)
+
+
+def load_clean_plan(ledger: Ledger, start: str) -> CleanPlan | None:
+    """What a clean on the timeline is to remove; None if it is not there any more."""
+    name = TimelineFileName(start, None, "clean", State.REQUESTED).format()
+    path = f"{ledger.config.timeline_folder}/{name}"
+    try:
+        return parse_clean_plan(ledger.storage.read(path, limits.TIMELINE_FILE_BYTES_MAX), path)
+    except ObjectNotFound:
+        return None
+
+
+def _metadata(start: str, plan: CleanPlan, took_ms: int) -> CleanMetadata:
+    return CleanMetadata(
+        request_time=start,
+        earliest_commit_to_retain="" if plan.earliest_to_retain is None else plan.earliest_to_retain.request_time,
+        partitions={partition: CleanedPartition(plan.policy, deleted=names) for partition, names in plan.files.items()},
+        files_deleted=sum(map(len, plan.files.values())),
+        time_taken_ms=max(took_ms, 0),
+        last_completed=plan.last_completed,
+    )
+
+
+def _decide_done(ledger: Ledger, txn: str, start: str, metadata: CleanMetadata | None) -> str | None:
+    """When it was done, if it is now; None if somebody else has done it. Hudi finishes cleans that it finds, ours too."""
+
+    def rule(now: Round) -> Decision | Already:
+        if start not in now.state.cleans:
+            return Already(None)
+        cleans = without(now.state.cleans, start)
+        is_pending = any(i.action == "clean" and i.request_time == start for i in now.timeline().pending)
+        if metadata is None or not is_pending:
+            return Decision("cleaned", replace(now.state, cleans=cleans))
+        done = now.time()
+        name = TimelineFileName(start, done, "clean", State.COMPLETED).format()
+        return Decision("cleaned", now.timed(cleans=cleans), ((format_clean_metadata(metadata), name),), done)
+
+    found: str | None = ledger.decide(txn, rule)
+    return found

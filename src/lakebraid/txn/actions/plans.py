@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of table services: decided once, claimed by one executor at a time, published by the last one to claim.
+
+A removable plan is claimed once in its life: if that attempt fails, or nobody comes for long, the whole plan is rolled
+back (rollback.py), so that it blocks nobody. Other plans stay until somebody has executed them (RFC-79).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lakebraid.errors import CommitRefused
+from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.timeline.commit import CommitMetadata, format_commit
+from lakebraid.model.timeline.instant import COMPLETED_AS
+from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
+from lakebraid.txn.actions.write import completed_at, decide_publishing
+from lakebraid.txn.ledger.entries import PendingPlan, without
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Already, Decision, Round
+
+
+class ClaimLost(CommitRefused):
+    """Another executor has the plan now, or it is done; nothing of this attempt is visible."""
+
+
+def decide_plan(
+    ledger: Ledger, txn: str, action: str, build: Callable[[Round, str], bytes | None], *, is_removable: bool = False
+) -> str | None:
+    """The start of a new plan, or None if there is nothing to do. `build` gives its bytes, in every round anew."""
+
+    def rule(now: Round) -> Decision | Already:
+        mine = next((start for start, plan in now.state.plans.items() if plan.planner == txn), None)
+        if mine is not None:
+            return Already(mine)
+        check_no_restore(now)
+        start = now.time()
+        plan = build(now, start)
+        if plan is None:
+            return Already(None)
+        name = TimelineFileName(start, None, action, State.REQUESTED).format()
+        pending = PendingPlan(action, txn, is_removable=is_removable)
+        state = now.timed(plans={**now.state.plans, start: pending})
+        return Decision("plan", state, ((plan, name),), start)
+
+    found = decide_after_restores(ledger, txn, rule)
+    return None if found is None else str(found)
+
+
+def claim(
+    ledger: Ledger, txn: str, start: str, *, seen: int | None, is_taken: Callable[[Round], bool] | None = None
+) -> int:
+    """The epoch of this executor's claim on a plan. ClaimLost if the claim is no longer the one that was judged.
+
+    The epoch is the number of the entry, so a later claim always has a greater one. `is_taken` says in the round whether
+    somebody has the plan by now whose claim is not in the ledger.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        plan = now.state.plans.get(start) or _foreign_plan(now, start)
+        if plan is None:
+            raise ClaimLost(
+                f"The plan {start} is done or was taken back. Nothing of this attempt is visible.", instant=start
+            )
+        if plan.claimant == txn:
+            return Already(plan.epoch)
+        check_claimable(plan, start)
+        if plan.epoch != (seen or 0) or (is_taken is not None and is_taken(now)):
+            raise ClaimLost(
+                f"The plan {start} was claimed by another executor meanwhile. Nothing of this attempt is visible. Let "
+                "it work, or wait.",
+                instant=start,
+            )
+        name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
+        claimed = replace(plan, epoch=now.number, claimant=txn, claimed_at=now.state.last)
+        state = replace(now.state, plans={**now.state.plans, start: claimed})
+        return Decision("claim", state, ((b"", name),), now.number)
+
+    return int(ledger.decide(txn, rule))
+
+
+def check_claimable(plan: PendingPlan, start: str) -> None:
+    """ClaimLost if the plan had its one executor already: a removable one is never executed twice."""
+    if plan.is_removable and plan.epoch:
+        raise ClaimLost(
+            f"The plan {start} is removable and was begun by another executor. Nothing was changed. Let it work; if it "
+            "has failed, the plan is rolled back when it is old enough, and a new one can be made.",
+            instant=start,
+        )
+
+
+def release(ledger: Ledger, txn: str, start: str, epoch: int) -> None:
+    """Gives a claim back, so that the next executor need not wait until the heartbeat has expired.
+
+    The plan has an epoch of its own afterwards, greater than that of the claim: late files of ours stay behind it.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        plan = now.state.plans.get(start)
+        if plan is None or plan.epoch != epoch:
+            return Already()
+        free = replace(plan, epoch=now.number, claimant="")
+        return Decision("release", replace(now.state, plans={**now.state.plans, start: free}))
+
+    ledger.decide(txn, rule)
+
+
+def publish_plan(ledger: Ledger, txn: str, start: str, epoch: int, metadata: Callable[[Round], CommitMetadata]) -> str:
+    """The completion time of an executed plan; ClaimLost if somebody else has claimed it since."""
+
+    def rule(now: Round) -> Decision | Already:
+        plan = now.state.plans.get(start)
+        if plan is None:
+            return Already(completed_at(now, start))
+        if plan.epoch != epoch:
+            raise ClaimLost(f"The plan {start} was taken over by another executor. Nothing of this attempt is visible.")
+        completion = now.time()
+        name = TimelineFileName(start, completion, COMPLETED_AS[plan.action], State.COMPLETED).format()
+        state = now.timed(plans=without(now.state.plans, start), is_fresh=False)
+        return Decision("publish", state, ((format_commit(metadata(now)), name),), completion)
+
+    return decide_publishing(ledger, txn, start, rule)
+
+
+def _foreign_plan(now: Round, start: str) -> PendingPlan | None:
+    """A plan of Apache Hudi, which decides on the timeline alone."""
+    if start in now.state.gone or any(u.victim == start and u.removes_plan for u in now.state.rollbacks.values()):
+        return None  # one of ours that is being taken back: its files are still there
+    instant = now.timeline().write(start)
+    if instant is None or instant.is_completed or instant.kind not in COMPLETED_AS:
+        return None
+    return PendingPlan(instant.kind, "hudi")

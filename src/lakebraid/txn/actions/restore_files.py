@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executing a restore: anyone may, any number of times, also a day later. docs/decisions/0010-restore.md says why.
+
+What a decided restore names is dead for ever: its starts are neither open nor planned, so nobody publishes them again, and
+no name of theirs is ever used again. Whoever begins something finds an unfinished restore and finishes it first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lakebraid import limits
+from lakebraid.errors import CommitRefused
+from lakebraid.format.names import State, TimelineFileName, parse_data_file, parse_timeline_file
+from lakebraid.format.timeline.rollbacks import (
+    InstantInfo,
+    RestoreMetadata,
+    RollbackMetadata,
+    RolledBackPartition,
+    format_restore_metadata,
+)
+from lakebraid.model.config import TableConfig
+from lakebraid.model.timeline.instant import COMPLETED_AS, action_family
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.restores import load_restore_plan
+from lakebraid.tasks.data_files import in_partition
+from lakebraid.txn.checks.overwrite_maps import remove_maps
+from lakebraid.txn.ledger.entries import without
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Already, Decision, Round, Rule
+from lakebraid.txn.liveness.markers import forget
+
+_UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)
+Removed = dict[str, dict[str, tuple[str, ...]]]
+"""Names of data files by the start of their write and their partition."""
+
+
+class RestoreUnfinished(CommitRefused):
+    """A restore is decided and not done; nothing was begun. Finish it, then begin."""
+
+
+def check_no_restore(now: Round) -> None:
+    """RestoreUnfinished if something is still to be taken back; see `decide_after_restores`."""
+    restore = min(now.state.restores, default=None)
+    if restore is not None:
+        raise RestoreUnfinished(
+            f"{now.ledger.storage.url} is being restored ({restore}). Nothing was begun. Try again when that is done; "
+            "`table.rollback()` finishes it if its process died.",
+            instant=restore,
+        )
+
+
+def decide_after_restores(
+    ledger: Ledger, txn: str, rule: Rule, *, before_true: Callable[[Any], object] | None = None
+) -> Any:
+    """What the rule decides; a restore that it finds unfinished is finished first, so that a dead restorer stops nobody."""
+    for _ in range(limits.RESTORES_FINISHED_MAX):
+        try:
+            return ledger.decide(txn, rule, before_true=before_true)
+        except RestoreUnfinished as unfinished:
+            finish_restore(ledger, txn, unfinished.instant)
+    return ledger.decide(txn, rule, before_true=before_true)
+
+
+def finish_restore(ledger: Ledger, txn: str, restore: str) -> None:
+    """Removes what a decided restore takes back, and reports it done, unless it is."""
+
+    def rule(now: Round) -> Decision | Already:
+        # Here the restore is on the timeline: that is what makes it one moment for readers. On a shared table this runs
+        # inside Hudi's lock, in which one of its writers that is still at work would complete.
+        if restore not in now.state.restores:
+            return Already(None)
+        # First what could bring timeline files back, then the files: a late copy must find no source.
+        ledger.sweep_staged(now.number - 1)
+        return Already(_remove(ledger, restore))
+
+    removed: Removed | None = ledger.decide(txn, rule)
+    if removed is not None:
+        _decide_done(ledger, txn, restore, removed)
+        for start in removed:
+            forget(ledger.storage, start)
+
+
+def _remove(ledger: Ledger, restore: str) -> Removed:
+    storage, config = ledger.storage, ledger.config
+    plan = load_restore_plan(storage, config, restore)
+    starts = {instant.request_time for instant in plan.instants}
+    names = _timeline_files(storage, config, starts)
+    # Unpublished first, the last completion first: whoever does not know of the restore (Hudi's readers) sees states that
+    # once were, and never a commit whose files are gone. A plan goes with its commit: were it pending while an older one of
+    # the same file group seems so too, Hudi would pass over what was written before both.
+    completed = {name.request_time: name for name in names if name.state is State.COMPLETED}
+    plans = [name for name in names if name.state is not State.COMPLETED and name.action in COMPLETED_AS]
+    for start in sorted({*completed, *(name.request_time for name in plans)}, key=_last_seen(completed), reverse=True):
+        own = [completed[start]] if start in completed else []
+        own += sorted((name for name in plans if name.request_time == start), key=lambda n: _UNPUBLISHED.index(n.state))
+        for name in own:
+            storage.delete([f"{config.timeline_folder}/{name.format()}"])
+    removed: Removed = {start: {} for start in sorted(starts)}
+    paths = []
+    for start, partition, file in _data_files(storage, starts):
+        removed[start][partition] = (*removed[start].get(partition, ()), file)
+        paths.append(in_partition(partition, file))
+    storage.delete(paths)
+    if any(instant.action == "replacecommit" for instant in plan.instants):
+        remove_maps(storage, starts)
+    for state in _UNPUBLISHED:
+        storage.delete([f"{config.timeline_folder}/{name.format()}" for name in names if name.state is state])
+    return removed
+
+
+def _last_seen(completed: Mapping[str, TimelineFileName]) -> Callable[[str], tuple[str, str]]:
+    """What is pending is newer than all that is completed."""
+    return lambda start: ((completed[start].completion_time or "") if start in completed else "9", start)
+
+
+def _timeline_files(storage: Storage, config: TableConfig, starts: set[str]) -> list[TimelineFileName]:
+    """All timeline files of these writes; a savepoint or another action with the start of one is not among them."""
+    files, _ = storage.list_folder(config.timeline_folder)
+    parsed = (parse_timeline_file(file.name.rpartition("/")[2]) for file in files)
+    writes = (name for name in parsed if name is not None and action_family(name.action) == "write")
+    return [name for name in writes if name.request_time in starts]
+
+
+def _data_files(storage: Storage, starts: set[str]) -> list[tuple[str, str, str]]:
+    """Start, partition and name of every base and log file of these writes, wherever in the table it lies.
+
+    A task that still runs may bring another one afterwards; nobody ever sees it, and `sweep` removes it.
+    """
+    found = []
+    top, folders = storage.list_folder("")
+    below = (info for folder in folders if folder != ".hoodie" for info in storage.list(folder))
+    for info in (*top, *below):
+        partition, _, name = info.name.rpartition("/")
+        parsed = parse_data_file(name)
+        if parsed is not None and parsed.request_time in starts:
+            found.append((parsed.request_time, partition, name))
+    return found
+
+
+def _decide_done(ledger: Ledger, txn: str, restore: str, removed: Removed) -> None:
+    def rule(now: Round) -> Decision | Already:
+        restoring = now.state.restores.get(restore)
+        if restoring is None:
+            return Already()
+        plan = load_restore_plan(ledger.storage, ledger.config, restore)
+        if _timeline_files(ledger.storage, ledger.config, {i.request_time for i in plan.instants}):
+            _remove(ledger, restore)  # a writer of Hudi completed meanwhile: its lock is a lease, and it had run out
+        done = now.time()
+        name = TimelineFileName(restore, done, "restore", State.COMPLETED).format()
+        lately = dict(sorted({**now.state.restored, restore: restoring}.items())[-limits.RESTORES_KEPT :])
+        state = now.timed(restores=without(now.state.restores, restore), restored=lately)
+        metadata = _metadata(restore, plan.instants, removed)
+        return Decision("restored", state, ((format_restore_metadata(metadata), name),))
+
+    ledger.decide(txn, rule)
+
+
+def _metadata(restore: str, instants: tuple[InstantInfo, ...], removed: Removed) -> RestoreMetadata:
+    """What this executor removed; what another one did before it died is not told again."""
+    rollbacks: dict[str, list[RollbackMetadata]] = defaultdict(list)
+    for instant in instants:
+        parts = removed.get(instant.request_time, {})
+        rollbacks[instant.request_time].append(
+            RollbackMetadata(
+                restore,
+                (instant,),
+                {partition: RolledBackPartition(deleted=names) for partition, names in parts.items()},
+                files_deleted=sum(len(names) for names in parts.values()),
+            )
+        )
+    return RestoreMetadata(restore, instants, {start: tuple(items) for start, items in rollbacks.items()})

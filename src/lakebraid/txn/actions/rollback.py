@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rolling back: decided once, executed by anyone, any number of times.
+
+Only what is dead for ever is deleted, and death is a fact of the ledger: a start that was rolled back is never
+published afterwards, and no name of it is ever used again. So a sleeper may do any of these deletes at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakebraid import limits
+from lakebraid.format.names import MarkerName, State, TimelineFileName, parse_data_file
+from lakebraid.format.timeline.rollbacks import (
+    InstantInfo,
+    RollbackMetadata,
+    RollbackPlan,
+    RollbackRequest,
+    RolledBackPartition,
+    format_rollback_metadata,
+    format_rollback_plan,
+)
+from lakebraid.txn.actions.write import remember_gone
+from lakebraid.txn.checks.overwrite_maps import remove_maps
+from lakebraid.txn.hudi.dead_jobs import dead_write, undo_files
+from lakebraid.txn.ledger.entries import PendingPlan, Undoing, without
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.liveness.heartbeat import beat_first
+from lakebraid.txn.liveness.markers import forget, load_markers, marked_file
+
+
+def roll_back(
+    ledger: Ledger, txn: str, victim: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, story: str = ""
+) -> bool:
+    """Takes an open write away from its writer and removes its files; False if it was published, or gone already.
+
+    After this the victim is never published, whoever wakes up later. A write of Apache Hudi on a shared table is taken
+    back only if its heartbeat is older than `timeout_ms`: see foreign.py. `story` tells later why (stories.py).
+    """
+    rollback = take_back(ledger, txn, victim, timeout_ms, story=story)
+    if rollback is None:
+        return False
+    finish_rollback(ledger, txn, rollback)
+    return True
+
+
+def finish_rollback(ledger: Ledger, txn: str, rollback: str) -> None:
+    """Executes a decided rollback, unless it is done."""
+    # The rollback is on the timeline before the files go, so that Hudi sees why they do.
+    entry = ledger.newest() if ledger.is_shared else ledger.settled()
+    undoing = entry.state.rollbacks.get(rollback)
+    if undoing is None:
+        return
+    storage, config = ledger.storage, ledger.config
+    # First what could bring its timeline files back, then the files: a late copy must find no source.
+    ledger.sweep_staged(entry.number)
+    if ledger.is_shared:
+        _finish_shared(ledger, txn, rollback)
+        return
+    markers = load_markers(storage, undoing.victim)
+    storage.delete([marked_file(marker) for marker in markers])
+    pending = [TimelineFileName(undoing.victim, None, undoing.action, s) for s in (State.INFLIGHT, State.REQUESTED)]
+    storage.delete([f"{config.timeline_folder}/{name.format()}" for name in pending])
+    _remove_maps(ledger, undoing)
+    _decide_done(ledger, txn, rollback, markers)
+    forget(storage, undoing.victim)
+
+
+def _remove_maps(ledger: Ledger, undoing: Undoing) -> None:
+    if undoing.action == "replacecommit":
+        remove_maps(ledger.storage, {undoing.victim})
+
+
+def _finish_shared(ledger: Ledger, txn: str, rollback: str) -> None:
+    """The same under Hudi's lock, in which a writer of Hudi that was given up too early would complete."""
+
+    def rule(now: Round) -> Decision | Already:
+        undoing = now.state.rollbacks.get(rollback)
+        return Already(None if undoing is None else (undoing, undo_files(now, rollback, undoing)))
+
+    found = ledger.decide(txn, rule)
+    if found is not None:
+        undoing, markers = found
+        victim = undoing.victim
+        _remove_maps(ledger, undoing)
+        _decide_done(ledger, txn, rollback, markers)
+        forget(ledger.storage, victim)
+    forget(ledger.storage, rollback)
+
+
+def take_back(
+    ledger: Ledger, txn: str, victim: str, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, *, story: str = ""
+) -> str | None:
+    """Decides to roll an open write back: the rollback's start, also if it was decided before; None if it is not open.
+
+    From here on the victim is never published. Its files are still to be removed: `finish_rollback`.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        begun = next((r for r, u in now.state.rollbacks.items() if u.victim == victim), None)
+        if begun is not None:
+            return Already(begun)
+        write = now.state.open.get(victim) or dead_write(now, victim, timeout_ms)
+        if write is None:
+            return Already(None)
+        return _undo(now, Undoing(victim, write.action, txn), story)
+
+    return _decide_undoing(ledger, txn, rule)
+
+
+def take_back_plan(
+    ledger: Ledger, txn: str, victim: str, may: Callable[[PendingPlan], bool], *, is_removable: bool = False
+) -> str | None:
+    """Decides to roll a removable plan back as a whole: the rollback's start, also if it was decided before. None if
+    the plan is done, is not removable (`is_removable`: it counts as such now), or `may`, asked in every round anew, says
+    no.
+
+    From here on nobody can claim or publish it. An executor beats before it claims, so whoever judges heartbeats in the
+    round sees every claim that counts.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        begun = next((r for r, u in now.state.rollbacks.items() if u.victim == victim), None)
+        if begun is not None:
+            return Already(begun)
+        plan = now.state.plans.get(victim)
+        if plan is None or not (plan.is_removable or is_removable) or not may(plan):
+            return Already(None)
+        return _undo(now, Undoing(victim, plan.action, txn, removes_plan=True))
+
+    return _decide_undoing(ledger, txn, rule)
+
+
+def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision:
+    victim, start = undoing.victim, now.time()
+    markers = load_markers(now.ledger.storage, victim)
+    plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(markers), story)
+    files = (
+        (
+            format_rollback_plan(plan, now.ledger.storage.url),
+            TimelineFileName(start, None, "rollback", State.REQUESTED),
+        ),
+        (b"", TimelineFileName(start, None, "rollback", State.INFLIGHT)),
+    )
+    state = now.timed(
+        open=without(now.state.open, victim),
+        plans=without(now.state.plans, victim),
+        rollbacks={**now.state.rollbacks, start: undoing},
+        gone=remember_gone(now.state, victim, start),
+    )
+    return Decision("roll back", state, tuple((data, name.format()) for data, name in files), start)
+
+
+def _decide_undoing(ledger: Ledger, txn: str, rule: Callable[[Round], Decision | Already]) -> str | None:
+    # Hudi leaves a rollback alone while a heartbeat of its own start is fresh.
+    living = (lambda start: beat_first(ledger.storage, start)) if ledger.is_shared else None
+    found = ledger.decide(txn, rule, before_true=living)
+    return None if found is None else str(found)
+
+
+def _requests(markers: list[MarkerName]) -> tuple[RollbackRequest, ...]:
+    requests = []
+    for marker in markers:
+        data_file = parse_data_file(marker.data_file_name)
+        file_id = None if data_file is None else data_file.file_id
+        requests.append(RollbackRequest(marker.partition_path, file_id, files=(marker.data_file_name,)))
+    return tuple(requests)
+
+
+def _decide_done(ledger: Ledger, txn: str, rollback: str, markers: list[MarkerName]) -> None:
+    def rule(now: Round) -> Decision | Already:
+        undoing = now.state.rollbacks.get(rollback)
+        if undoing is None:
+            return Already()
+        done = now.time()
+        deleted: dict[str, tuple[str, ...]] = {}
+        for marker in markers:
+            deleted[marker.partition_path] = (*deleted.get(marker.partition_path, ()), marker.data_file_name)
+        metadata = RollbackMetadata(
+            rollback,
+            (InstantInfo(undoing.victim, undoing.action),),
+            {partition: RolledBackPartition(deleted=names) for partition, names in deleted.items()},
+        )
+        name = TimelineFileName(rollback, done, "rollback", State.COMPLETED).format()
+        state = now.timed(rollbacks=without(now.state.rollbacks, rollback))
+        return Decision("rolled back", state, ((format_rollback_metadata(metadata), name),))
+
+    ledger.decide(txn, rule)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a write decides: begin and publish. Each rule first asks whether it is so already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from lakebraid import limits
+from lakebraid.errors import AccessDenied, CommitUnknown, InvalidArgument, RolledBack
+from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.timeline.commit import CommitMetadata, format_commit
+from lakebraid.format.timeline.plans import RequestedReplace, format_requested_replace
+from lakebraid.format.times import format_instant_time, next_instant_time, parse_instant_time
+from lakebraid.model.timeline.instant import WRITE_ACTIONS
+from lakebraid.table.history import load_history
+from lakebraid.table.restores import find_restore
+from lakebraid.txn.actions.batches import check_new, with_batch, with_published
+from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
+from lakebraid.txn.ledger.entries import Batch, LedgerState, OpenWrite, shown_name, without
+from lakebraid.txn.ledger.ledger import DecisionUnknown, Ledger
+from lakebraid.txn.ledger.rounds import Already, Decision, Round
+
+
+def begin(
+    ledger: Ledger,
+    txn: str,
+    *,
+    action: str = "deltacommit",
+    adds_base: bool = False,
+    columns: tuple[str, ...] | None = None,
+    batch: Batch | None = None,
+    writer: str = "",
+    beat: Callable[[str], None] | None = None,
+    seen: Callable[[Round, str], None] | None = None,
+) -> str:
+    """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with it before anybody else can see it on the timeline; `seen` in every
+    round with the start it would have, to note what is under way at that moment.
+
+    Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        mine = next((start for start, write in now.state.open.items() if write.txn == txn), None)
+        if mine is not None:
+            return Already(mine)
+        check_new(now, batch)
+        if adds_base and not (now.state.is_fresh and not any(w.adds_base for w in now.state.open.values())):
+            raise InvalidArgument("Base files may only be added to a table without rows. Nothing was begun.")
+        check_no_restore(now)
+        start = now.time()
+        if seen is not None:
+            seen(now, start)
+        names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
+        files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
+        state = now.timed(
+            open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns, batch, shown_name(writer))}
+        )
+        return Decision("begin", state, files, start)
+
+    return str(decide_after_restores(ledger, txn, rule, before_true=beat))
+
+
+def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
+    """What requested and inflight hold: nothing, but Hudi reads those of a replacement (FORMAT, trap 14)."""
+    if action != "replacecommit":
+        return b"", b""
+    return format_requested_replace(RequestedReplace(), url), format_commit(CommitMetadata(), replace=False)
+
+
+def publish(
+    ledger: Ledger,
+    txn: str,
+    start: str,
+    metadata: Callable[[Round], CommitMetadata],
+    *,
+    states_schema: bool = False,
+) -> str:
+    """The completion time of the write; from this moment on everybody sees it. RolledBack if it was taken away,
+    BatchRepeated if its batch was published by another process meanwhile.
+
+    `metadata` is asked in every round anew: it may look at the schema of that moment, may refuse, and says in the round
+    whether it brings a new one. Readers take the schema of the commit with the greatest start (FORMAT, trap 33): if
+    another write began later and is completed, an empty commit with a fresh start carries the new schema past it.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        if start not in now.state.open:
+            return Already(completed_at(now, start))
+        write = now.state.open[start]
+        action, batch = write.action, write.batch
+        check_new(now, batch)
+        content = with_batch(now, batch, metadata(now))
+        is_new = content.schema is not None and (states_schema or now.states_schema or now.state.schema_file is None)
+        is_late = is_new and any(i.request_time > start for i in now.since(start).writes)
+        plain = ledger.config.write_action if action == "replacecommit" else action
+        carried, file, completion = _carrying(now, plain, content) if is_late else ((), None, now.time())
+        name = TimelineFileName(start, completion, action, State.COMPLETED).format()
+        state = replace(
+            now.timed(open=without(now.state.open, start)),
+            last=completion,
+            is_fresh=False if content.write_stats else now.state.is_fresh,
+            schema_file=(file or name) if is_new else now.state.schema_file,
+            replaced_file=now.replaced_file or now.state.replaced_file,
+            batches=with_published(now, batch, start, completion),
+        )
+        data = format_commit(content, replace=action == "replacecommit")
+        return Decision("publish", state, (*carried, (data, name)), completion)
+
+    return decide_publishing(ledger, txn, start, rule)
+
+
+def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[tuple[bytes, str], ...], str, str]:
+    """The files of an empty commit that states the schema, the last one's name, and the next time after it.
+
+    It comes before the rows, so no reader ever meets them without their columns.
+    """
+    start = now.time()
+    done = next_instant_time(start)
+    name = TimelineFileName(start, done, action, State.COMPLETED).format()
+    pending = (TimelineFileName(start, None, action, state).format() for state in (State.REQUESTED, State.INFLIGHT))
+    schema = {"schema": content.schema or ""}
+    stated = format_commit(CommitMetadata(extra=schema, operation="ALTER_SCHEMA"))
+    return (*((b"", file) for file in pending), (stated, name)), name, next_instant_time(done)
+
+
+def status(ledger: Ledger, start: str) -> Literal["published", "refused", "open"]:
+    """How a write ended, or that it has not; the newest decision is made true on the way.
+
+    Whoever may only read gets the same answer, once others have made it true: AccessDenied before.
+    """
+
+    def rule(now: Round) -> Decision | Already:
+        if start in now.state.open or start in now.state.plans:
+            return Already("open")
+        return Already("refused" if find_completion(now, start) is None else "published")
+
+    answer: Literal["published", "refused", "open"]
+    try:
+        answer = ledger.decide("", rule)
+    except AccessDenied:
+        now = ledger.looked()
+        if now is None:
+            raise
+        answer = rule(now).value
+    return answer
+
+
+def completion(ledger: Ledger, start: str) -> str:
+    """When the write completed; RolledBack if it never will."""
+    return str(ledger.decide("", lambda now: Already(completed_at(now, start))))
+
+
+def find_completion(now: Round, start: str) -> str | None:
+    """When the write completed: by the timeline, then by the history; None if neither has it."""
+    instant = now.timeline().write(start)
+    if instant is not None and instant.is_completed:
+        return instant.completion_time
+    config = now.ledger.config
+    for row in load_history(now.ledger.storage, config, start, actions=WRITE_ACTIONS):
+        if row.instant.request_time == start:
+            return row.instant.completion_time or start
+    return None
+
+
+def completed_at(now: Round, start: str) -> str:
+    """When the write completed; RolledBack if it is neither open nor anywhere to be found."""
+    found = find_completion(now, start)
+    if found is None:
+        _check_not_restored(now, start)
+        raise RolledBack(
+            f"The write {start} of {now.ledger.storage.url} was rolled back before it could be published: its owner gave "
+            "up, or another process found its heartbeat expired. Nothing of it is visible, now or later. Write again; "
+            "if this process was paused or very slow, raise the heartbeat timeout.",
+            instant=start,
+        )
+    return found
+
+
+def _check_not_restored(now: Round, start: str) -> None:
+    ledger = now.ledger
+    restore = find_restore(ledger.storage, ledger.config, now.timeline(), start)
+    if restore is not None:
+        raise RolledBack(
+            f"The write {start} of {ledger.storage.url} was taken back by the restore {restore}, as was everything that "
+            "had not completed by the moment to which the table returned. Nothing of it is visible, now or later. Write "
+            "again, if it is still wanted.",
+            instant=start,
+            restore=restore,
+        )
+
+
+def decide_publishing(ledger: Ledger, txn: str, start: str, rule: Callable[[Round], Decision | Already]) -> str:
+    """The completion time that the rule decides; CommitUnknown if nobody can say whether it did."""
+    try:
+        return str(ledger.decide(txn, rule))
+    except DecisionUnknown as error:
+        raise unknown(ledger, start) from error
+
+
+def unknown(ledger: Ledger, start: str) -> CommitUnknown:
+    """What to tell if nobody can say whether a write was published."""
+    return CommitUnknown(
+        f"Whether the write {start} of {ledger.storage.url} was published is not known: the store stopped answering. "
+        f"Nothing was removed, and it will not be half visible. Ask `table.status({start!r})` before writing again.",
+        instant=start,
+    )
+
+
+def remember_gone(state: LedgerState, start: str, time: str) -> dict[str, str]:
+    """The starts that were rolled back lately, this one among them."""
+    gone = {**state.gone, start: time}
+    return dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :])
+
+
+def forgotten_before(now: Round) -> str:
+    """Late files of writes that were rolled back before this time are no longer reckoned with.
+
+    The clock of this machine alone may be ahead; the last time that was given away is one that others went along with.
+    """
+    zone = now.ledger.config.zone
+    last = min(now.state.last, format_instant_time(now.ledger.clock.now_ms(), zone))
+    try:
+        return format_instant_time(parse_instant_time(last, zone) - limits.GONE_MS, zone)
+    except InvalidArgument:
+        return ""  # nothing was ever decided

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether anybody changed the rows that a conditional change has read: the check before its commit, key by key.
+
+An optimistic table holds whole file groups against each other (conflicts.py). Where writers never wait for one another
+that would refuse a change beside every stream, so only keys count: two changes of the same row do not both get through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakebraid.errors import SnapshotExpired, WriteConflict
+from lakebraid.format.log.blocks import BlockType, read_blocks
+from lakebraid.format.log.delete_list import parse_delete_block
+from lakebraid.model.timeline.instant import Instant
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.open_files import read_log
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.txn.checks.opened_keys import SERVICES, block_rows, by_group, meets, share
+from lakebraid.txn.ledger.rounds import Round
+
+
+@dataclass(slots=True)
+class TouchedKeys:
+    """What a conditional change is held against: everything that completed since it began."""
+
+    start: str
+    first_active: str | None
+    """The first write of the timeline then: if it is another one now, some were archived meanwhile."""
+    judged: set[str] = field(default_factory=set)
+
+    def check(self, now: Round, files: Iterable[StagedFile]) -> None:
+        """WriteConflict if a write that completed since this one began has rows or deletes of its keys."""
+        own = by_group(files)
+        timeline = now.since(self.start)
+        if own and timeline.first_active_write != self.first_active:
+            raise self._conflict(now, "writes that may have changed the same rows were archived meanwhile")
+        for instant in timeline.writes:
+            is_newer = (instant.completion_time or "") > self.start and instant.request_time not in self.judged
+            if not is_newer or instant.kind in SERVICES:
+                continue
+            if instant.action == "replacecommit" or meets(now, instant, own, _same_keys):
+                raise self._conflict(now, f"the write {instant.request_time} changed one of its rows", instant)
+            self.judged.add(instant.request_time)
+
+    def _conflict(self, now: Round, reason: str, instant: Instant | None = None) -> WriteConflict:
+        facts = {} if instant is None else {"other": instant.request_time}
+        return WriteConflict(
+            f"The change {self.start} of {now.ledger.storage.url} was refused: {reason} after it had been read. Nothing of "
+            "it is visible. Run it again: it will then start from the rows of now.",
+            instant=self.start,
+            **facts,
+        )
+
+
+def _same_keys(storage: Storage, own: Iterable[StagedFile], other: str) -> bool:
+    """Whether another file has rows or deletes of our keys; what cannot be known counts as yes."""
+    if other.endswith(".parquet"):
+        return True
+    mine = [keys for file in own for keys in _keys(storage, file.path)]
+    try:
+        return share(mine, list(_keys(storage, other)))
+    except SnapshotExpired:
+        return True  # compacted and cleaned away meanwhile
+
+
+def _keys(storage: Storage, name: str) -> Iterator[pa.Array]:
+    for block in read_blocks(read_log(storage, name), name).blocks:
+        if block.type in (BlockType.AVRO, BlockType.PARQUET):
+            yield from block_rows(block, name).column("_hoodie_record_key").chunks
+        elif block.type is BlockType.DELETE:
+            yield parse_delete_block(block.content, f"the block at byte {block.offset:,} of {name}").record_keys

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is put before the ledger: rules that look at one round, and what they want to be so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lakebraid.format.times import format_instant_time, next_instant_time
+from lakebraid.model.timeline.timeline import Timeline
+from lakebraid.table.loading import load_names, load_timeline, recent_timeline
+from lakebraid.table.view import View, load_view
+from lakebraid.txn.ledger.entries import LedgerState
+
+if TYPE_CHECKING:
+    from lakebraid.txn.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a rule wants to be so: the state after it, and the timeline files (bytes, name) that say it to Hudi."""
+
+    kind: str
+    state: LedgerState
+    files: tuple[tuple[bytes, str], ...] = ()
+    value: Any = None
+    """What the caller is told when it has become so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Already:
+    """It is so already: an answer of ours got lost, or somebody else did it."""
+
+    value: Any = None
+
+
+@dataclass
+class Round:
+    """What a rule may look at: all of it as it is after the newest entry was made true."""
+
+    ledger: Ledger
+    state: LedgerState
+    number: int
+    """The slot that the decision would take."""
+    states_schema: bool = False
+    """Set by whoever finds that what is about to be published brings the table a new schema."""
+    replaced_file: str | None = None
+    """Set by an overwrite that is about to be published: the map that says its file ids."""
+    _timeline: Timeline | None = None
+    _names: list[str] | None = None
+    _recent: dict[tuple[str, frozenset[str]], Timeline] = field(default_factory=dict)
+    _view: View | None = None
+    _time: str | None = None
+
+    def time(self) -> str:
+        """A time greater than every one given before."""
+        if self._time is None:
+            clock = format_instant_time(self.ledger.clock.now_ms(), self.ledger.config.zone)
+            self._time = max(clock, next_instant_time(self.state.last))
+        return self._time
+
+    def timeline(self) -> Timeline:
+        if self._timeline is None:
+            self._timeline = load_timeline(self.ledger.storage, self.ledger.config)
+        return self._timeline
+
+    def since(self, time: str, starts: frozenset[str] = frozenset()) -> Timeline:
+        """The timeline as far as it matters to what began, or looked, at that time: all that is pending, all that began or
+        completed since, the writes with these starts, and the first one. It takes as long whatever lies before.
+        """
+        if self._timeline is not None:
+            return self._timeline
+        known = self._recent.get((time, starts))
+        if known is None:
+            storage, config = self.ledger.storage, self.ledger.config
+            if self._names is None:
+                self._names = load_names(storage, config)
+            recent = recent_timeline(storage, config, self._names, time, starts)
+            known = self._recent[time, starts] = self.timeline() if recent is None else recent
+        return known
+
+    def view(self) -> View:
+        if self._view is None:
+            self._view = load_view(self.ledger.storage, self.ledger.config, self.ledger.clock)
+        return self._view
+
+    def timed(self, **changes: Any) -> LedgerState:
+        """The state with these changes, and with the time of this round given away."""
+        return replace(self.state, last=self.time(), **changes)
+
+
+Rule = Callable[[Round], Decision | Already]

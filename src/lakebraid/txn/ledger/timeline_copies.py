@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Staged objects: the bytes of timeline files before they are decided, each for one slot of the ledger.
+
+A timeline file appears only by a copy of its staged object, and a staged object is never written again: so whoever
+removes it knows that no late copy brings the timeline file back.
+"""
+
+from __future__ import annotations
+
+from lakebraid import limits
+from lakebraid.clock import Clock
+from lakebraid.errors import EnvironmentProblem, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.storage.protocol import Storage
+from lakebraid.table.loading import pause
+from lakebraid.txn.ledger.entries import STAGED, parse_staged_name, staged_name
+
+
+def stage(storage: Storage, clock: Clock, number: int, data: bytes) -> str:
+    """The name of a new object with these bytes, for the slot of this number."""
+    # An unanswered create goes on under a fresh name: no name is ever written twice. (LEDGER, H7)
+    for attempt in range(limits.STORE_RETRIES_MAX):
+        name = staged_name(number, clock.token())
+        try:
+            storage.create(name, data)
+        except (OutcomeUnknown, ObjectExists):
+            pause(clock, attempt)
+        else:
+            return name
+    raise StorageError(
+        f"{storage.url} did not confirm {limits.STORE_RETRIES_MAX} small writes in a row. Nothing was decided; "
+        "the table is as before. Try again when the store answers.",
+        path=storage.url,
+    )
+
+
+def check_clock(storage: Storage, clock: Clock, staged: str) -> None:
+    """Raises if this machine's clock is ahead of the storage's: one bad clock would drag the times of all writers."""
+    try:
+        ahead_ms = clock.now_ms() - storage.info(staged).modified_ms
+    except ObjectNotFound:
+        return  # swept: others have taken the slot meanwhile, and the create will say so
+    if ahead_ms > limits.CLOCK_AHEAD_MS_MAX:
+        raise EnvironmentProblem(
+            f"The clock of this machine is {ahead_ms // 1000:,} seconds ahead of the storage of {storage.url}. "
+            "Nothing was decided; the table is as before. Set the clock (NTP) and try again.",
+            ahead_ms=ahead_ms,
+        )
+
+
+def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
+    """Whether the timeline file is there now; False if its staged object is gone."""
+    for attempt in range(limits.STORE_RETRIES_MAX):
+        try:
+            storage.copy(source, target)
+        except ObjectNotFound:
+            return False
+        except OutcomeUnknown:
+            pause(clock, attempt)
+        else:
+            return True
+    raise OutcomeUnknown(
+        f"{storage.url} did not confirm {target}. It was decided and will appear. Nothing was removed. "
+        "Look at the timeline before trying again.",
+        path=target,
+    )
+
+
+def sweep(storage: Storage, below: int) -> None:
+    """Removes staged objects of slots below: their entries are true or void for ever."""
+    names = [info.name for info in storage.list(STAGED)]
+    storage.delete([n for n in names if (slot := parse_staged_name(n)) is not None and slot < below])

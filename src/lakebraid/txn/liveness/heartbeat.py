@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heartbeats: how others see that a writer is alive. They say when to try a rollback, never whether it is safe."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lakebraid import limits
+from lakebraid.clock import Clock
+from lakebraid.errors import AccessDenied, ObjectNotFound, StorageError
+from lakebraid.format.times import parse_instant_time
+from lakebraid.model.config import TableConfig
+from lakebraid.storage.protocol import Storage
+from lakebraid.txn.ledger.entries import FOLDER
+
+HEARTBEATS = ".hoodie/.heartbeat"
+
+
+def beat_interval_ms(config: TableConfig) -> int:
+    """How often to beat. Whoever judges uses settings of his own, and a beat may be slow: so three times as often as
+    the table demands.
+    """
+    return min((config.heartbeat_interval_ms or limits.HEARTBEAT_TIMEOUT_MS) // 3, limits.HEARTBEAT_INTERVAL_MS)
+
+
+def silence_ms_max(config: TableConfig) -> int:
+    """After which silence a writer may be rolled back: Hudi's own settings of the table, or two minutes."""
+    if config.heartbeat_interval_ms is None:
+        return limits.HEARTBEAT_TIMEOUT_MS
+    return config.heartbeat_interval_ms * (config.heartbeat_misses or 2)
+
+
+def heartbeat_name(start: str) -> str:
+    return f"{HEARTBEATS}/{start}"
+
+
+def beat(storage: Storage, start: str) -> bool:
+    """Shows that the writer lives; False if the store did not take it. One missed beat is no harm."""
+    try:
+        storage.replace(heartbeat_name(start), b"")
+    except StorageError:
+        return False
+    return True
+
+
+def beat_first(storage: Storage, start: str) -> bool:
+    """The same before others see what they are to take for alive: Hudi takes it for dead at once without."""
+    return any(beat(storage, start) for _ in range(limits.FIRST_BEAT_ATTEMPTS_MAX))
+
+
+@dataclass
+class Heartbeat:
+    """Beats in the background until it is stopped; `on_lost` is called once if the write was rolled back meanwhile."""
+
+    storage: Storage
+    start: str
+    interval_s: float = limits.HEARTBEAT_INTERVAL_MS / 1000
+    check: Callable[[], bool] | None = None
+    """Asked after each beat whether the write still has its place; False ends the beating."""
+    on_lost: Callable[[], None] | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Starts the thread; the first beat comes after one interval, since beginning has beaten already."""
+        self._thread = threading.Thread(target=self._loop, name=f"lakebraid-beat-{self.start}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _loop(self) -> None:
+        while not self._stop.wait(self.interval_s):
+            beat(self.storage, self.start)
+            if self.check is not None and self._is_lost(self.check):
+                if self.on_lost is not None:
+                    self.on_lost()
+                return
+
+    @staticmethod
+    def _is_lost(check: Callable[[], bool]) -> bool:
+        with contextlib.suppress(StorageError):
+            return not check()
+        return False
+
+
+def storage_now_ms(storage: Storage, clock: Clock) -> int:
+    """The storage's own time, by which beats are dated: the judge's clock may be wrong.
+
+    Whoever may only read gets this machine's: he looks, and decides nothing by it.
+    """
+    name = f"{FOLDER}/clock/{clock.token()}"
+    try:
+        storage.replace(name, b"")  # the name is nobody else's, and a replacement may be tried again
+    except AccessDenied:
+        return clock.now_ms()
+    try:
+        return storage.info(name).modified_ms
+    finally:
+        with contextlib.suppress(StorageError):
+            storage.delete([name])
+
+
+def is_expired(storage: Storage, config: TableConfig, start: str, now_ms: int, timeout_ms: int) -> bool:
+    """Whether the last beat, or without any the start, is `timeout_ms` or more before the storage's `now_ms`."""
+    try:
+        last_ms = storage.info(heartbeat_name(start)).modified_ms
+    except ObjectNotFound:
+        last_ms = parse_instant_time(start, config.zone)
+    return now_ms - last_ms >= timeout_ms

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Markers: the data files that a write announces before it makes them, one file each, or in lists by Hudi's server."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from lakebraid import limits
+from lakebraid.errors import StorageError
+from lakebraid.format.names import MarkerName, parse_data_file, parse_marker
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.data_files import in_partition
+from lakebraid.txn.liveness.heartbeat import heartbeat_name
+
+MARKERS: Final = ".hoodie/.temp"
+_LIST: Final = re.compile(r"MARKERS[0-9]{1,9}")
+"""Hudi's timeline server keeps markers as lines of such files, with `MARKERS.type` beside them (FORMAT, section 12)."""
+
+
+def load_markers(storage: Storage, start: str) -> list[MarkerName]:
+    """The data files of a write, as far as they are its own: no marker can send a rollback elsewhere."""
+    folder = f"{MARKERS}/{start}/"
+    names = []
+    for info in storage.list(folder):
+        name = info.name.removeprefix(folder)
+        names += _lines(storage, info.name) if _LIST.fullmatch(name) else [name]
+    return own_markers(names, start)
+
+
+def own_markers(names: Iterable[str], start: str) -> list[MarkerName]:
+    """Those of the names that are markers of files of that start, each once."""
+    found = (parse_marker(name) for name in names)
+    return list(dict.fromkeys(m for m in found if m is not None and _is_of(m, start)))
+
+
+def marked_file(marker: MarkerName) -> str:
+    """The data file that a marker announces."""
+    return in_partition(marker.partition_path, marker.data_file_name)
+
+
+def forget(storage: Storage, start: str) -> None:
+    """Removes the markers and the heartbeat of a write that is over; what is left behind does no harm."""
+    with contextlib.suppress(StorageError):
+        markers = [info.name for info in storage.list(f"{MARKERS}/{start}")]
+        storage.delete([*markers, heartbeat_name(start)])
+
+
+def _lines(storage: Storage, name: str) -> list[str]:
+    # A last line that was cut short is no marker; its file was not made, since Hudi answers its task afterwards.
+    return storage.read(name, limits.MARKERS_FILE_BYTES_MAX).decode(errors="replace").splitlines()
+
+
+def _is_of(marker: MarkerName, start: str) -> bool:
+    data_file = parse_data_file(marker.data_file_name)
+    return data_file is not None and data_file.request_time == start

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a write must be held against before its commit: file groups in optimistic tables, keys in conditional changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lakebraid import limits
+from lakebraid.errors import WriteConflict
+from lakebraid.model.config import CONCURRENCY, TableConfig
+from lakebraid.model.conflicts import Begun
+from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.model.timeline.timeline import Timeline
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.txn.checks.disjoint_keys import OtherKeys
+from lakebraid.txn.checks.file_groups import EARLY, Rivals, allows_updates, begun, check_updates, strategy_of
+from lakebraid.txn.checks.inserted_keys import SameKeys
+from lakebraid.txn.checks.read_keys import TouchedKeys
+from lakebraid.txn.checks.single_writer import check_alone
+from lakebraid.txn.ledger.rounds import Round
+
+if TYPE_CHECKING:
+    from lakebraid.txn.ledger.entries import LedgerState
+    from lakebraid.txn.ledger.ledger import Ledger
+
+
+class Rivalry:
+    """Notes what is under way when a write begins, and asks at its end who was in the way."""
+
+    def __init__(
+        self,
+        config: TableConfig,
+        properties: Mapping[str, str],
+        writer: str,
+        *,
+        overwrites: bool = False,
+        is_isolated: bool = False,
+        repeats: bool = False,
+        is_partial: bool = False,
+    ) -> None:
+        """`repeats`: whoever is refused does the same again at once, so rivals which would change nothing of it are no
+        hindrance. A blind write needs to know nothing of the table, so that goes for all that began before it.
+        """
+        self._writer, self._overwrites, self._is_isolated, self._repeats = writer, overwrites, is_isolated, repeats
+        self._is_optimistic = config.concurrency == "occ" or config.is_placed
+        self.is_alone = config.concurrency == "single" and CONCURRENCY in properties
+        self._has_unique_keys = config.has_filters
+        self._other_keys = OtherKeys()
+        self._looked_up: frozenset[GroupId] = frozenset()
+        """File groups in which this write looked for rows. It may have found nothing to change there, and have no file."""
+        self._chosen: frozenset[GroupId] = frozenset()
+        """The same, once it is certain that nobody looks again: what others do there from then on is in the way."""
+        self._looked_seconds: float | None = None
+        self._is_blind = repeats and not (config.is_placed or is_isolated or is_partial)
+        is_clustered_by_others = config.lock_provider is not None and config.buckets is None
+        check_updates(properties, config.name, is_shared=is_clustered_by_others)
+        self._strategy, self.updates_allowed = strategy_of(properties), allows_updates(properties)
+        self._looks_early = properties.get(EARLY, "").strip().lower() == "true"
+        self._noted: dict[str, Begun | TouchedKeys] = {}
+        self._rivals: Rivals | None = None
+        self.begun: Begun | None = None
+        """Of an overwrite: what was under way."""
+        self._touched: TouchedKeys | None = None
+        self._same_keys: SameKeys | None = None
+
+    @property
+    def matters(self) -> bool:
+        """Whether there is anything to be noted at the beginning."""
+        return self._is_optimistic or self._is_isolated or self._overwrites or self.is_alone
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it is worth while to let earlier ones end: not for who has read already, or is refused for good."""
+        return self._rivals is not None and self._repeats and not self._is_isolated
+
+    def note(self, now: Round, start: str) -> None:
+        """To be asked inside of the decision that begins the write."""
+        if self.is_alone:
+            check_alone(now)
+        if self._is_optimistic or self._overwrites:
+            self._noted[start] = begun(now, start)
+        elif self._is_isolated:
+            self._noted[start] = TouchedKeys(start, now.since(start).first_active_write)
+
+    def settle(self, start: str) -> None:
+        """The write has begun: of the rounds it took, this one counts."""
+        noted = self._noted.get(start)
+        self._same_keys = SameKeys(start) if self._has_unique_keys else None
+        if isinstance(noted, Begun) and self._overwrites:
+            self.begun = noted  # held against whole partitions: txn/checks/overwrites.py
+        elif isinstance(noted, Begun):
+            self._rivals = Rivals(noted, self._strategy, self.updates_allowed)
+        else:
+            self._touched = noted
+
+    def saw(self, timeline: Timeline) -> None:
+        """What this write depends on was read when the timeline was so."""
+        if self._rivals is not None and self._repeats:
+            start = self._rivals.begun.start
+            self._rivals.seen = frozenset(
+                i.request_time for i in timeline.writes if i.request_time < start < (i.completion_time or "")
+            )
+
+    def check_placed(self, now: Round, groups: frozenset[GroupId], *, is_closed: bool) -> None:
+        """WriteConflict if another one has touched these file groups by the time the table was looked at for where rows go,
+        or, where a plan has closed one of them, is about to.
+        """
+        if self._rivals is not None:
+            self._looked_up = groups
+            if not self._is_isolated:
+                self.saw(now.timeline())
+            (self._rivals.check if is_closed else self._rivals.check_early)(now, groups, self._writer)
+
+    def check_meanwhile(self, ledger: Ledger, files: Sequence[StagedFile]) -> None:
+        """WriteConflict if the commit is certain to be refused for what has been published since the look, and the table, or
+        the job, wants that to be looked for early. To be asked before each file group is written; it looks now and then.
+        """
+        self._chosen = self._looked_up
+        seconds = ledger.clock.monotonic()
+        is_due = self._looked_seconds is None or seconds - self._looked_seconds >= limits.EARLY_LOOK_SECONDS
+        if self._looks_early and is_due:
+            self._looked_seconds = seconds
+            clash = self.early_clash(ledger, ledger.newest().state, files)
+            if clash is not None:
+                raise clash
+
+    def check(self, now: Round, files: Sequence[StagedFile]) -> None:
+        """WriteConflict if another writer was in the way."""
+        self._look_at(files)
+        if self._rivals is not None:
+            self._rivals.check(now, _groups(files) | self._looked_up, self._writer)
+        if self._rivals is not None and self._same_keys is not None:
+            self._same_keys.check(now, self._rivals.completed(now), files, self._writer)
+        if self._touched is not None:
+            self._touched.check(now, files)
+
+    def early_clash(self, ledger: Ledger, state: LedgerState, files: Sequence[StagedFile]) -> WriteConflict | None:
+        """What the check at the commit would find for certain, if the table wants that to be looked for early."""
+        if self._rivals is not None and self._looks_early:
+            self._look_at(files)
+            try:
+                self._rivals.check_early(Round(ledger, state, 0), _groups(files) | self._chosen, self._writer)
+            except WriteConflict as clash:
+                return clash
+        return None
+
+    def _look_at(self, files: Sequence[StagedFile]) -> None:
+        if self._rivals is not None:
+            # A first base file of a bucket would hide the log files of others.
+            self._rivals.is_blind = self._is_blind and not any(file.is_base for file in files)
+            self._rivals.are_apart = partial(self._other_keys.are_apart, files=files)
+
+
+def _groups(files: Sequence[StagedFile]) -> frozenset[GroupId]:
+    return frozenset(GroupId(file.partition, file.file_id) for file in files)

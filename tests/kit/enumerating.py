@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All interleavings of a few processes on one table: at every storage call another one may go on, or the caller die.
+
+The processes run the product's code; time stands still unless one of them makes it pass. Heartbeats are beaten when a
+claim is made and never again, so a process that is overtaken by time looks dead to the others and is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakebraid.errors import LakebraidError
+from lakebraid.format.properties import parse_properties
+from lakebraid.model.config import TableConfig, parse_config
+from lakebraid.services.merging import clustering, compaction, log_compaction
+from lakebraid.services.merging import run as claims
+from lakebraid.storage import Storage
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.writer import Writing
+from simulator.reduction import Reduction
+from simulator.remembering import remembered
+from simulator.schedule import Enumeration
+from simulator.world import Process, World
+
+
+@dataclass
+class Actor:
+    """One process: the table as it sees it."""
+
+    process: Process
+    ledger: Ledger
+    writing: Writing
+
+    @property
+    def storage(self) -> Any:
+        return self.process.storage
+
+    def let_pass(self, milliseconds: float) -> None:
+        """Time passes for everybody, at a moment of the schedule's choosing."""
+        self.process.world.point("sleep", "")
+        self.process.world.now += milliseconds
+
+
+Body = Callable[[Actor], Any]
+
+
+@dataclass
+class Played:
+    """One schedule, and how it ended for each process: what it gave or raised; killed ones are missing."""
+
+    world: World
+    config: TableConfig
+    ends: dict[str, Any] = field(default_factory=dict)
+    ended_at: dict[str, int] = field(default_factory=dict)
+    """How many calls had been made by all when it ended."""
+
+    def ended_before(self, first: str, second: str) -> bool:
+        """Whether the one was done, or dead, before the other made a call. A call is noted before it takes effect."""
+        calls = [at for at, line in enumerate(self.world.trace) if line[2] == second]
+        return bool(calls) and self.ended_at.get(first, len(self.world.trace)) <= calls[0]
+
+    def afterwards(self, body: Body) -> Any:
+        """What one more process gets, when all others are at rest."""
+        self.world.is_storm = False
+        return _run(self, "afterwards", body)
+
+
+class NoHeartbeat:
+    """Beats no more after the claim."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def run(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+def every_schedule(
+    objects: Mapping[str, bytes],
+    now_ms: int,
+    bodies: Mapping[str, Body],
+    *,
+    switches: int,
+    kills: int = 0,
+    runs_max: int = 1_000_000,
+    is_reduced: bool = True,
+) -> Iterator[Played]:
+    """Plays every schedule with at most so many switches and kills, on a table of these objects; the first `runs_max`.
+
+    Without kills only one of those is played that differ in the order of calls which commute (simulator/reduction.py).
+    That shows every outcome, but not who was done first: then `is_reduced` must be False.
+    """
+    driver = Reduction(switches) if is_reduced and not kills else Enumeration(switches, kills)
+    config = parse_config(parse_properties(objects[".hoodie/hoodie.properties"], "objects"), "objects")
+    for _ in range(runs_max):
+        played = Played(World(0, driver, call_ms=0), config)
+        played.world.now = float(now_ms)
+        for name, data in objects.items():
+            played.world.disk.create(name, data)
+        with replaced(remembered()):
+            _run_all(played, bodies)
+        yield played
+        if not driver.restart():
+            return
+
+
+def objects_of(storage: Storage) -> dict[str, bytes]:
+    return {info.name: storage.read(info.name, 1 << 30) for info in storage.list()}
+
+
+@contextmanager
+def without_threads(run_tasks: Any) -> Iterator[None]:
+    """The product with heartbeats that end with the claim, and with tasks of the test's own."""
+    changes = (
+        (claims, "Heartbeat", NoHeartbeat),
+        (compaction, "run_tasks", run_tasks),
+        (log_compaction, "run_tasks", run_tasks),
+        (clustering, "run_tasks", run_tasks),
+    )
+    with replaced(changes):
+        yield
+
+
+@contextmanager
+def replaced(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Modules with something else under some of their names."""
+    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
+    for module, name, value in changes:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+def _run_all(played: Played, bodies: Mapping[str, Body]) -> None:
+    for label, body in bodies.items():
+        _spawn(played, label, body)
+    played.world.run()
+    assert played.world.failure is None, played.world.failure
+
+
+def _run(played: Played, label: str, body: Body) -> Any:
+    _spawn(played, label, body)
+    played.world.run()
+    assert played.world.failure is None, played.world.failure
+    return played.ends.pop(label)
+
+
+def _spawn(played: Played, label: str, body: Body) -> None:
+    process = Process(played.world, label)
+
+    def run() -> None:
+        ledger = Ledger(process.storage, process.clock, played.config)
+        actor = Actor(process, ledger, Writing(process.storage, process.clock))
+        try:
+            played.ends[label] = body(actor)
+        except LakebraidError as error:
+            played.ends[label] = error
+        finally:
+            played.ended_at[label] = len(played.world.trace)
+
+    played.world.spawn(process, label, run)

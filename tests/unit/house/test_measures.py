@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests measure by, and wait with: neither depends on the machine, and both can fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hostile.attack import is_soon
+from tests.kit import waiting
+from tests.kit.counting import calls_of
+from tests.kit.waiting import until
+
+pytestmark = pytest.mark.unit
+
+
+def test_calls_are_counted_whatever_language_they_are_written_in() -> None:
+    def twice() -> None:
+        len("")
+        len("")
+
+    assert calls_of(twice) - calls_of(lambda: None) == 2
+
+
+def test_more_work_is_more_calls() -> None:
+    few, many = (calls_of(lambda n=n: [len("") for _ in range(n)]) for n in (10, 1000))
+    assert 50 * few < many
+
+
+def test_waiting_ends_when_it_holds_and_fails_with_what_was_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [False, False]
+    until(lambda: not left or left.pop(), "two looks")
+    assert not left
+    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 0)
+    with pytest.raises(AssertionError, match="still not: a miracle"):
+        until(lambda: False, "a miracle")
+
+
+def test_an_answer_that_takes_many_times_its_bound_is_noticed() -> None:
+    assert is_soon(1.9, 2.0)
+    assert not is_soon(2.0 * 1000, 2.0), "no machine is so much slower than others"

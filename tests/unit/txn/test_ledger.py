@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebraid import limits
+from lakebraid.errors import CorruptFile, EnvironmentProblem, ObjectNotFound, OutcomeUnknown, RolledBack, StorageError
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.model.config import parse_config
+from lakebraid.storage.memory import MemoryStorage
+from lakebraid.txn.actions import write as operations
+from lakebraid.txn.actions.rollback import finish_rollback, roll_back
+from lakebraid.txn.ledger.entries import (
+    Batch,
+    Entry,
+    LedgerState,
+    OpenWrite,
+    PendingPlan,
+    PublishedBatch,
+    Undoing,
+    entry_name,
+    format_entry,
+    parse_entry,
+    parse_entry_name,
+    parse_staged_name,
+    staged_name,
+)
+from lakebraid.txn.ledger.ledger import DecisionUnknown, Ledger
+from lakebraid.txn.ledger.rounds import Already
+
+pytestmark = pytest.mark.unit
+
+PROPERTIES = {
+    "hoodie.table.name": "t",
+    "hoodie.table.type": "MERGE_ON_READ",
+    "hoodie.table.version": "9",
+    "hoodie.timeline.layout.version": "2",
+    "hoodie.table.recordkey.fields": "id",
+    "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+    "hoodie.table.keygenerator.type": "NON_PARTITION",
+    "hoodie.table.timeline.timezone": "UTC",
+}
+CONFIG = parse_config(PROPERTIES, "t")
+
+
+class Clock:
+    """Stands still unless told otherwise."""
+
+    def __init__(self, now_ms: int = 1_767_323_045_678) -> None:
+        self.ms, self.tokens = now_ms, 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def sleep(self, seconds: float) -> None:
+        self.ms += int(seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+    def token(self) -> str:
+        self.tokens += 1
+        return f"{self.tokens:016x}"
+
+    def random(self) -> float:
+        return 0.5
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def storage(clock: Clock) -> MemoryStorage:
+    return MemoryStorage(clock=clock)
+
+
+def ledger(storage: MemoryStorage, clock: Clock | None = None) -> Ledger:
+    return Ledger(storage, clock or storage.clock, CONFIG)
+
+
+def publish(on: Ledger, txn: str, start: str) -> str:
+    return operations.publish(on, txn, start, lambda _: CommitMetadata())
+
+
+def timeline(storage: MemoryStorage) -> list[str]:
+    return [info.name.rpartition("/")[2] for info in storage.list(".hoodie/timeline")]
+
+
+def test_a_write_appears_on_the_timeline_and_its_times_rise_though_the_clock_stands_still(storage):
+    first, second = ledger(storage), ledger(storage)
+    a, b = operations.begin(first, "a"), operations.begin(second, "b")
+    times = [a, b, publish(second, "b", b), publish(first, "a", a)]
+    assert times == sorted(set(times))
+    assert timeline(storage) == sorted(
+        [
+            f"{a}.deltacommit.requested",
+            f"{a}.deltacommit.inflight",
+            f"{b}.deltacommit.requested",
+            f"{b}.deltacommit.inflight",
+            f"{a}_{times[3]}.deltacommit",
+            f"{b}_{times[2]}.deltacommit",
+        ]
+    )
+
+
+def test_times_rise_also_when_the_clock_is_set_back(storage, clock):
+    on = ledger(storage)
+    before = operations.begin(on, "a")
+    clock.ms -= 3_600_000
+    assert operations.begin(on, "b") > before
+
+
+def test_a_writer_whose_staged_object_is_swept_because_others_were_faster_simply_tries_again(storage, monkeypatch):
+    slow, fast = ledger(storage), ledger(storage)
+    real, slept = MemoryStorage.info, []
+
+    def info(self, name):
+        if not slept:
+            slept.append(name)
+            publish(fast, "f", operations.begin(fast, "f"))
+            fast.sweep_staged(fast.newest().number)
+            assert name not in [i.name for i in storage.list(".hoodie/.lakebraid/staged")]
+        return real(self, name)
+
+    monkeypatch.setattr(MemoryStorage, "info", info)
+    start = operations.begin(slow, "s")
+    assert slept
+    assert operations.status(slow, start) == "open"
+
+
+def test_a_clock_minutes_ahead_of_the_storage_is_refused_and_nothing_is_decided(storage):
+    fast = Clock(storage.clock.now_ms() + limits.CLOCK_AHEAD_MS_MAX + 1000)
+    with pytest.raises(EnvironmentProblem, match="ahead"):
+        operations.begin(ledger(storage, fast), "a")
+    assert timeline(storage) == []
+
+
+def test_publishing_twice_gives_the_same_completion(storage):
+    on = ledger(storage)
+    start = operations.begin(on, "a")
+    assert publish(on, "a", start) == publish(ledger(storage), "a", start)
+    assert sum(name.endswith(".deltacommit") for name in timeline(storage)) == 1
+
+
+class Cut(MemoryStorage):
+    """Loses answers: the effect takes place, the caller hears nothing. `refuse` names calls without effect."""
+
+    lost: set[int]
+    refused: set[int]
+    count: int
+
+    @staticmethod
+    def make(clock: Clock) -> Cut:
+        made = Cut(clock=clock)
+        object.__setattr__(made, "lost", set())
+        object.__setattr__(made, "refused", set())
+        object.__setattr__(made, "count", 0)
+        return made
+
+    __slots__ = ("count", "lost", "refused")
+
+    def create(self, name: str, data: bytes) -> None:
+        object.__setattr__(self, "count", self.count + 1)
+        if self.count in self.refused:
+            raise OutcomeUnknown("no answer, no effect")
+        super().create(name, data)
+        if self.count in self.lost:
+            raise OutcomeUnknown("no answer")
+
+
+@pytest.mark.parametrize("lost", range(1, 7))
+@pytest.mark.parametrize("has_effect", [True, False])
+def test_a_lost_answer_does_not_make_a_writer_begin_or_commit_twice(clock, lost, has_effect):
+    storage = Cut.make(clock)
+    (storage.lost if has_effect else storage.refused).add(lost)
+    on = ledger(storage)
+    start = operations.begin(on, "a")
+    publish(on, "a", start)
+    names = timeline(storage)
+    assert sum(name.endswith("requested") for name in names) == 1
+    assert sum(name.endswith(".deltacommit") for name in names) == 1
+    assert on.newest().state.open == {}
+
+
+def test_a_decision_that_its_maker_could_not_make_true_is_made_true_by_the_next(storage, monkeypatch):
+    on = ledger(storage)
+    start = operations.begin(on, "a")
+    monkeypatch.setattr(Ledger, "_make_true", _dies)
+    with pytest.raises(_Killed):
+        publish(on, "a", start)
+    monkeypatch.undo()
+    assert not any(name.endswith(".deltacommit") for name in timeline(storage))
+    assert operations.status(ledger(storage), start) == "published"
+    assert any(name.endswith(".deltacommit") for name in timeline(storage))
+
+
+class _Killed(BaseException):
+    pass
+
+
+def _dies(*_: object) -> None:
+    raise _Killed
+
+
+def test_a_rolled_back_write_is_never_published(storage):
+    writer, rescuer = ledger(storage), ledger(storage)
+    start = operations.begin(writer, "a")
+    assert roll_back(rescuer, "r", start)
+    with pytest.raises(RolledBack, match=start):
+        publish(writer, "a", start)
+    assert operations.status(rescuer, start) == "refused"
+    assert [n for n in timeline(storage) if n.startswith(start)] == []
+
+
+def test_f16_a_published_write_is_not_rolled_back_by_a_rescuer_that_saw_it_pending(storage):
+    writer, rescuer = ledger(storage), ledger(storage)
+    start = operations.begin(writer, "a")
+    assert start in rescuer.newest().state.open
+    publish(writer, "a", start)
+    assert not roll_back(rescuer, "r", start)
+    assert operations.status(rescuer, start) == "published"
+
+
+def test_f19_two_processes_finish_the_same_rollback(storage, monkeypatch):
+    writer, one, two = ledger(storage), ledger(storage), ledger(storage)
+    start = operations.begin(writer, "a")
+    monkeypatch.setattr("lakebraid.txn.actions.rollback._decide_done", _dies)
+    with pytest.raises(_Killed):
+        roll_back(one, "r1", start)
+    monkeypatch.undo()
+    (rollback,) = two.newest().state.rollbacks
+    finish_rollback(two, "r2", rollback)
+    finish_rollback(one, "r1", rollback)
+    assert two.newest().state.rollbacks == {}
+    assert sum(n.endswith(".rollback") for n in timeline(storage)) == 1
+
+
+def test_the_calls_of_a_commit_do_not_grow_with_the_commits_before_it(clock):
+    storage = MemoryStorage(clock=clock)
+    on = ledger(storage)
+    counts = []
+    for number in range(60):
+        calls = _counted(storage)
+        start = operations.begin(on, f"w{number}")
+        publish(on, f"w{number}", start)
+        counts.append(calls())
+    assert max(counts[1:]) == counts[1] <= 16
+
+
+def _counted(storage: MemoryStorage):
+    seen = []
+    for name in ("read", "read_range", "info", "list", "list_folder", "create", "replace", "copy", "delete"):
+        real = getattr(MemoryStorage, name)
+
+        def call(self, *args, _real=real, _name=name, **kwargs):
+            seen.append(_name)
+            return _real(self, *args, **kwargs)
+
+        setattr(MemoryStorage, name, call)
+
+    def stop() -> int:
+        for name in ("read", "read_range", "info", "list", "list_folder", "create", "replace", "copy", "delete"):
+            setattr(MemoryStorage, name, ORIGINAL[name])
+        return len(seen)
+
+    return stop
+
+
+ORIGINAL = {
+    name: getattr(MemoryStorage, name)
+    for name in ("read", "read_range", "info", "list", "list_folder", "create", "replace", "copy", "delete")
+}
+
+
+def test_a_trimmed_ledger_keeps_deciding_and_stays_small(storage, monkeypatch):
+    monkeypatch.setattr(limits, "LEDGER_ENTRIES_KEPT", 5)
+    sleeper, on = ledger(storage), ledger(storage)
+    sleeping = operations.begin(sleeper, "s")
+    for number in range(40):
+        publish(on, f"w{number}", operations.begin(on, f"w{number}"))
+    entries = storage.list(".hoodie/.lakebraid/ledger")
+    assert len(entries) <= 11
+    assert publish(sleeper, "s", sleeping) > sleeping
+
+
+def test_h2_an_entry_created_in_a_trimmed_slot_means_nothing(storage, monkeypatch):
+    """A sleeper wakes after its slot was decided by others and trimmed: its create succeeds, and must not count."""
+    monkeypatch.setattr(limits, "LEDGER_ENTRIES_KEPT", 2)
+    sleeper, on = ledger(storage), ledger(storage)
+    sleeping = operations.begin(sleeper, "s")
+    real, slept = MemoryStorage.create, []
+
+    def create(self, name, data):
+        if name.startswith(".hoodie/.lakebraid/ledger") and b'"s"' in data and not slept:
+            slept.append(name)
+            for number in range(12):
+                publish(on, f"w{number}", operations.begin(on, f"w{number}"))
+            assert name not in [i.name for i in storage.list(".hoodie/.lakebraid/ledger")]
+        real(self, name, data)
+
+    monkeypatch.setattr(MemoryStorage, "create", create)
+    completion = publish(sleeper, "s", sleeping)
+    completions = [n.partition("_")[2][:17] for n in timeline(storage) if n.endswith(".deltacommit")]
+    assert slept and completion == max(completions), "it published behind those who decided meanwhile"
+    assert operations.status(ledger(storage), sleeping) == "published"
+
+
+def test_an_unreachable_store_after_an_unanswered_create_is_unknown_not_refused(clock):
+    storage = Cut.make(clock)
+    on = ledger(storage)
+    start = operations.begin(on, "a")
+    storage.lost.add(storage.count + 2)
+    real = MemoryStorage.list
+
+    def down(self, *args, **kwargs):
+        if self.count >= 4:
+            raise StorageError("the store is down")
+        return real(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryStorage, "list", down)
+        with pytest.raises(operations.CommitUnknown) as caught:
+            publish(on, "a", start)
+    assert caught.value.instant == start and isinstance(caught.value.__cause__, DecisionUnknown)
+    assert operations.status(ledger(storage), start) == "published"
+
+
+times = st.integers(0, 10**17 - 1).map(lambda n: f"{n:017d}")
+texts = st.text(max_size=8)
+states = st.builds(
+    LedgerState,
+    last=times,
+    open=st.dictionaries(
+        times,
+        st.builds(
+            OpenWrite,
+            texts,
+            texts,
+            st.booleans(),
+            st.none() | st.lists(texts, max_size=3).map(tuple),
+            st.none() | st.builds(Batch, texts, st.integers(0, 2**60), texts),
+        ),
+    ),
+    batches=st.dictionaries(texts, st.builds(PublishedBatch, st.integers(0, 2**60), times, times, texts), max_size=3),
+    plans=st.dictionaries(times, st.builds(PendingPlan, texts, texts, st.integers(0, 2**60), texts)),
+    rollbacks=st.dictionaries(times, st.builds(Undoing, times, texts, texts)),
+    gone=st.dictionaries(times, times),
+    archived=times,
+    horizon=times,
+    schema_file=st.none() | texts,
+    is_fresh=st.booleans(),
+)
+entries = st.builds(
+    Entry,
+    number=st.integers(0, 2**60),
+    txn=texts,
+    kind=texts,
+    time=times,
+    floor=st.integers(0, 2**60),
+    files=st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
+    state=states,
+    voids=st.none() | st.integers(0, 2**60),
+)
+
+
+@given(entries)
+def test_an_entry_is_read_back_as_it_was_written(entry):
+    assert parse_entry(format_entry(entry), "entry") == entry
+
+
+@pytest.mark.slow
+@pytest.mark.hostile
+@given(entries, st.data())
+def test_a_damaged_entry_is_a_clear_error(entry, data):
+    whole = format_entry(entry)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(CorruptFile):
+        parse_entry(whole[:cut], "entry")
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"null", b'{"version":1}', b'{"version":2}', b"\xff", b"[" * 100_000]
+)
+def test_what_is_no_entry_is_a_clear_error(content):
+    with pytest.raises(CorruptFile):
+        parse_entry(content, "entry")
+
+
+def test_names_of_entries_and_staged_objects_are_read_back_and_others_are_passed_over():
+    assert parse_entry_name(entry_name(42)) == 42
+    assert parse_staged_name(staged_name(42, "ab")) == 42
+    for other in ("x", ".hoodie/.lakebraid/ledger/7", ".hoodie/.lakebraid/ledger/" + "²" * 20, entry_name(1) + "0"):
+        assert parse_entry_name(other) is None
+        assert parse_staged_name(other) is None
+
+
+def test_a_missing_store_is_not_taken_for_an_empty_ledger(clock):
+    class Down(MemoryStorage):
+        def list(self, *_: object, **__: object):
+            raise StorageError("down")
+
+    with pytest.raises(StorageError):
+        operations.begin(Ledger(Down(clock=clock), clock, CONFIG), "a")
+    with pytest.raises(ObjectNotFound):
+        MemoryStorage(clock=clock).read("x", 1)
+
+
+def test_a_rule_that_fails_over_what_a_newer_decision_explains_is_asked_again(storage, clock):
+    """The timeline of a round may be newer than its state; a file may vanish that the state still promises."""
+    asked = []
+
+    def rule(_now):
+        asked.append(1)
+        if len(asked) == 1:
+            operations.begin(Ledger(storage, clock, CONFIG), "other")
+            raise ObjectNotFound("x does not exist. Nothing was changed.", name="x")
+        return Already("right")
+
+    assert Ledger(storage, clock, CONFIG).decide("a", rule) == "right"
+
+
+@pytest.mark.parametrize("error", [ObjectNotFound("gone", name="x"), RolledBack("refused")], ids=["failure", "refusal"])
+def test_a_failure_that_nothing_explains_and_a_refusal_are_told_at_once(storage, clock, error):
+    asked = []
+
+    def rule(_now):
+        asked.append(1)
+        if isinstance(error, RolledBack):
+            operations.begin(Ledger(storage, clock, CONFIG), "other")
+        raise error
+
+    with pytest.raises(type(error)):
+        Ledger(storage, clock, CONFIG).decide("a", rule)
+    assert len(asked) == 1

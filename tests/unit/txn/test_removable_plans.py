@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans that are executed once at most (RFC-79), and the rollback of many in two steps: decide all, then execute all."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from lakebraid.errors import CommitRefused, RolledBack, StorageError
+from lakebraid.format.names import LogFileName, parse_data_file
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
+from lakebraid.format.timeline.rollbacks import parse_rollback_metadata, parse_rollback_plan
+from lakebraid.model.writable import FILE_LOCK
+from lakebraid.services.merging.run import abandoned_plans, claimed
+from lakebraid.services.plans import PLAN_DELAY
+from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.loading import load_timeline
+from lakebraid.tasks.data_files import place_file
+from lakebraid.txn.actions.plans import ClaimLost, claim, decide_plan, publish_plan
+from lakebraid.txn.actions.rescue import rescue
+from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.ledger.entries import Entry, LedgerState, Undoing, format_entry, parse_entry
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.liveness.heartbeat import beat, heartbeat_name
+from tests.kit.scene import Call, TickingClock, WatchedStorage, files, make_table, row, table_on
+
+pytestmark = pytest.mark.unit
+
+HOUR_MS = 3_600_000
+
+
+class World:
+    """A table with a row, and somebody who plans for it."""
+
+    def __init__(self, **properties: str) -> None:
+        self.clock = TickingClock()
+        self.storage = MemoryStorage("memory://removable", self.clock)
+        self.table = make_table(self.storage, self.clock, properties=properties)
+        self.table.upsert([row("a", "1")])
+        self.log = next(name for name in files(self.storage) if ".log." in name)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Each time that of another process."""
+        return table_on(self.storage, self.clock)._writing.ledger(self.table._config)
+
+    def plan(self, *, is_removable: bool = True, action: str = "logcompaction") -> str:
+        operation = CompactionOperation(parse_data_file(self.log).file_id, "", None, (self.log,))
+        content = format_compaction_plan(CompactionPlan((operation,)))
+        start = decide_plan(self.ledger, self.clock.token(), action, lambda *_: content, is_removable=is_removable)
+        assert start is not None
+        return start
+
+    def begin_executing(self, start: str) -> str:
+        """An executor that writes a file and is heard of no more."""
+        ledger = self.ledger
+        beat(self.storage, start)
+        epoch = claim(ledger, "the dead one", start, seen=None)
+        name = LogFileName(parse_data_file(self.log).file_id, start, 1, f"0-0-{epoch}", "").format()
+        place_file(self.storage, start, "", name, b"merged")
+        return name
+
+    def rescue(self, **how: Any) -> Any:
+        return rescue(self.ledger, self.clock.token(), **how)
+
+    def wait(self, milliseconds: int) -> None:
+        self.clock.ms += milliseconds
+
+    def timeline_files(self, start: str) -> list[str]:
+        return [i.name for i in self.storage.list(".hoodie/timeline") if i.name.split("/")[-1].startswith(start)]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+# --- claiming ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_removable_plan_is_claimed_once_however_dead_its_executor_is(world):
+    start = world.plan()
+    world.begin_executing(start)
+    world.wait(10 * HOUR_MS)
+    epoch = world.ledger.newest().state.plans[start].epoch
+    for seen in (None, epoch):
+        with pytest.raises(ClaimLost, match="removable"):
+            claim(world.ledger, "another", start, seen=seen)
+    assert abandoned_plans(world.ledger, "logcompaction", lambda *_: None) == []
+
+
+def test_an_executor_whose_answer_got_lost_finds_its_claim_on_a_removable_plan(world):
+    start = world.plan()
+    assert claim(world.ledger, "x", start, seen=None) == claim(world.ledger, "x", start, seen=None)
+
+
+def test_whoever_tries_a_failed_removable_plan_in_vain_does_not_make_it_look_alive(world):
+    start = world.plan()
+    world.begin_executing(start)
+    before = world.storage.info(heartbeat_name(start)).modified_ms
+    world.wait(2 * HOUR_MS)
+    with pytest.raises(ClaimLost), claimed(world.ledger, start):
+        pass
+    assert world.storage.info(heartbeat_name(start)).modified_ms == before
+    assert world.rescue().plans == (start,)
+
+
+@pytest.mark.parametrize("refusals", [1, 1000])
+def test_nobody_executes_a_plan_without_having_shown_that_he_lives(world, refusals):
+    """An old plan looks dead without a beat of its new executor: the next one, ours or Hudi's, would take it from him."""
+    start = world.plan(is_removable=False)
+    refused: list[Call] = []
+
+    def refuse(call: Call) -> None:
+        if call.target == heartbeat_name(start) and call.name == "replace" and len(refused) < refusals:
+            refused.append(call)
+            raise StorageError("429")
+
+    ledger = table_on(WatchedStorage(world.storage, before=refuse), world.clock)._writing.ledger(world.table._config)
+    if refusals == 1:
+        with claimed(ledger, start):
+            assert world.storage.info(heartbeat_name(start))
+    else:
+        with pytest.raises(StorageError, match=r"Nothing was changed\. Try again"), claimed(ledger, start):
+            pass
+        assert world.ledger.newest().state.plans[start].epoch == 0
+
+
+def test_a_removable_plan_whose_execution_fails_is_rolled_back_at_once_with_its_files(world):
+    start = world.plan()
+
+    def execute() -> None:
+        with claimed(world.ledger, start) as held:
+            name = LogFileName(parse_data_file(world.log).file_id, start, 1, f"0-0-{held.epoch}", "").format()
+            place_file(world.storage, start, "", name, b"half")
+            raise StorageError("the disk is full")
+
+    with pytest.raises(StorageError, match="full"):
+        execute()
+    assert world.timeline_files(start) == []
+    assert world.log in files(world.storage)
+    assert not [name for name in files(world.storage) if start in name]
+    assert world.ledger.newest().state.rollbacks == {}
+
+
+def test_a_plan_that_stays_is_free_again_when_its_execution_fails(world):
+    start = world.plan(is_removable=False)
+    with pytest.raises(StorageError), claimed(world.ledger, start):
+        raise StorageError("the disk is full")
+    assert abandoned_plans(world.ledger, "logcompaction", lambda *_: None) == [start]
+
+
+# --- rolling back -----------------------------------------------------------------------------------------------------
+
+
+def test_a_removable_plan_that_nobody_executes_is_rolled_back_after_an_hour_and_not_before(world):
+    start = world.plan()
+    world.wait(HOUR_MS - 60_000)
+    assert world.rescue().plans == ()
+    world.wait(60_000)
+    assert world.rescue().plans == (start,)
+    assert world.timeline_files(start) == []
+
+
+def test_the_table_says_how_long_a_removable_plan_may_wait():
+    world = World(**{PLAN_DELAY: "5"})
+    start = world.plan()
+    world.wait(4 * 60_000)
+    assert world.table.rollback().plans == ()
+    world.wait(60_000)
+    assert world.table.rollback().plans == (start,)
+
+
+def test_a_removable_plan_that_is_being_executed_is_not_rolled_back_however_old_it_is(world):
+    start = world.plan()
+    world.wait(5 * HOUR_MS)
+    world.begin_executing(start)
+    world.wait(60_000)
+    assert world.rescue().plans == ()
+    assert start in world.ledger.newest().state.plans
+
+
+def test_other_plans_are_never_rolled_back(world):
+    starts = [world.plan(is_removable=False, action=action) for action in ("compaction", "clustering", "logcompaction")]
+    world.begin_executing(starts[-1])
+    world.wait(1000 * HOUR_MS)
+    assert world.rescue(timeout_ms=0, plan_delay_ms=0).plans == ()
+    assert sorted(world.ledger.newest().state.plans) == sorted(starts)
+
+
+def test_an_executor_that_comes_while_its_plan_is_judged_has_it_or_is_refused_and_never_loses_it():
+    seen = set()
+    for at in count():
+        world = World()
+        start = world.plan()
+        world.wait(2 * HOUR_MS)
+        came: list[Any] = []
+
+        def come(call: Call, *, world: World = world, start: str = start, came: list[Any] = came, at: int = at) -> None:
+            if call.number == at:
+                try:
+                    came.append(world.begin_executing(start))
+                except ClaimLost as lost:
+                    came.append(lost)
+
+        watched = WatchedStorage(world.storage, before=come)
+        ledger = Ledger(watched, world.clock, world.table._config)
+        done = rescue(ledger, "cleaner", timeout_ms=120_000)
+        has_it = bool(came) and isinstance(came[0], str)
+        assert done.plans == (() if has_it else (start,))
+        assert (start in world.ledger.newest().state.plans) == has_it
+        if not came:
+            break  # it makes no more calls
+        seen.add(has_it)
+    assert seen == {True, False}
+
+
+def test_the_rollback_of_a_plan_is_on_the_timeline_with_what_it_removed(world):
+    start = world.plan()
+    name = world.begin_executing(start)
+    world.wait(2 * HOUR_MS)
+    assert world.rescue().plans == (start,)
+    (instant,) = [i for i in load_timeline(world.storage, world.table._config) if i.action == "rollback"]
+    requested = f".hoodie/timeline/{instant.request_time}.rollback.requested"
+    plan = parse_rollback_plan(world.storage.read(requested, 10**6), requested)
+    assert (plan.instant.request_time, plan.instant.action) == (start, "logcompaction")
+    completed = f".hoodie/timeline/{instant.file_name()}"
+    metadata = parse_rollback_metadata(world.storage.read(completed, 10**6), completed)
+    assert metadata.partitions[""].deleted == (name,)
+    assert name not in files(world.storage)
+
+
+def test_an_executor_whose_plan_was_rolled_back_is_refused_and_its_late_file_is_swept(world):
+    start = world.plan()
+    world.begin_executing(start)
+    epoch = world.ledger.newest().state.plans[start].epoch
+    world.wait(2 * HOUR_MS)
+    world.table.rollback()
+    late = LogFileName(parse_data_file(world.log).file_id, start, 1, f"0-0-{epoch}", "").format()
+    place_file(world.storage, start, "", late, b"late")
+    with pytest.raises(RolledBack):
+        publish_plan(world.ledger, "the dead one", start, epoch, lambda _: CommitMetadata())
+    assert world.table.rollback().removed == (late,)
+    assert world.table.to_arrow().num_rows == 1
+
+
+def test_a_plan_that_is_taken_back_cannot_be_claimed_while_its_files_are_still_there(world):
+    start = world.plan()
+    world.wait(2 * HOUR_MS)
+    rollback = take_back_plan(world.ledger, "x", start, lambda _: True)
+    assert world.timeline_files(start), "decided, not executed"
+    with pytest.raises(ClaimLost, match="taken back"):
+        claim(world.ledger, "y", start, seen=None)
+    with pytest.raises(CommitRefused):
+        world.table.run(start)
+    finish_rollback(world.ledger, "z", rollback)
+    assert world.timeline_files(start) == []
+
+
+def test_taking_a_plan_back_twice_is_one_rollback(world):
+    start = world.plan()
+    first = take_back_plan(world.ledger, "x", start, lambda _: True)
+    assert take_back_plan(world.ledger, "y", start, lambda _: True) == first
+    finish_rollback(world.ledger, "x", first)
+    assert take_back_plan(world.ledger, "y", start, lambda _: True) is None
+
+
+# --- in two steps -----------------------------------------------------------------------------------------------------
+
+
+def test_all_rollbacks_are_decided_before_the_first_is_executed(world):
+    for key in "bcd":
+        world.table.begin().write([row(key, "dead")])
+    start = world.plan()
+    world.begin_executing(start)
+    world.wait(2 * HOUR_MS)
+    watched = WatchedStorage(world.storage)
+    done = table_on(watched, world.clock).rollback()
+    assert (len(done.rolled_back), done.plans) == (3, (start,))
+    decided = [c.number for c in watched.calls if c.name == "copy" and c.target.endswith(".rollback.inflight")]
+    removed = [c.number for c in watched.calls if c.name == "delete" and any(".log." in n for n in c.args[0])]
+    assert len(decided) == 4
+    assert max(decided) < min(removed)
+
+
+def test_whoever_comes_next_executes_the_rollbacks_that_a_dead_one_has_decided(world):
+    for key in "bcd":
+        world.table.begin().write([row(key, "dead")])
+    world.wait(2 * HOUR_MS)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(call: Call) -> None:
+        if call.name == "delete" and any(".log." in name for name in call.args[0]):
+            raise Killed
+
+    with pytest.raises(Killed):
+        table_on(WatchedStorage(world.storage, before=kill), world.clock).rollback()
+    assert len(world.ledger.newest().state.rollbacks) == 3
+    done = world.table.rollback()
+    assert (done.rolled_back, len(done.finished)) == ((), 3)
+    assert [n for n in files(world.storage) if n != world.log and ".log." in n] == []
+
+
+# --- beside Apache Hudi -----------------------------------------------------------------------------------------------
+
+
+def test_beside_hudi_a_removable_plan_goes_as_a_whole():
+    world = World(**{"hoodie.write.lock.provider": FILE_LOCK})
+    start = world.plan()
+    name = world.begin_executing(start)
+    world.wait(2 * HOUR_MS)
+    assert world.rescue().plans == (start,)
+    assert world.timeline_files(start) == []
+    assert name not in files(world.storage)
+
+
+def test_beside_hudi_a_removable_plan_that_hudi_rolled_back_is_nobodys_to_execute():
+    world = World(**{"hoodie.write.lock.provider": FILE_LOCK})
+    start = world.plan()
+    world.begin_executing(start)
+    epoch = world.ledger.newest().state.plans[start].epoch
+    world.storage.delete([f".hoodie/timeline/{start}.logcompaction.inflight"])  # the end of an attempt, to Hudi
+    world.table.upsert([row("b", "1")])  # a decision that minds it
+    with pytest.raises(ClaimLost, match="removable"):
+        claim(world.ledger, "another", start, seen=world.ledger.newest().state.plans[start].epoch)
+    with pytest.raises(CommitRefused):
+        publish_plan(world.ledger, "the dead one", start, epoch, lambda _: CommitMetadata())
+    world.wait(2 * HOUR_MS)
+    assert world.rescue().plans == (start,)
+
+
+def test_an_entry_of_the_ledger_says_whether_a_rollback_removes_the_plan():
+    time = "20260101000000000"
+    for removes in (True, False):
+        undoing = Undoing(time, "logcompaction", "x", removes_plan=removes)
+        entry = Entry(1, "x", "roll back", time, 0, state=LedgerState(last=time, rollbacks={time: undoing}))
+        assert parse_entry(format_entry(entry), "entry") == entry

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deciding beside Apache Hudi: its times, its lock, what it takes back, and what it did while one of ours was dead."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakebraid.clock import SystemClock
+from lakebraid.errors import CommitRefused, RolledBack, StorageError, UnsupportedTable
+from lakebraid.format.names import State
+from lakebraid.format.properties import format_properties
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
+from lakebraid.format.timeline.rollbacks import (
+    InstantInfo,
+    RollbackMetadata,
+    format_rollback_metadata,
+)
+from lakebraid.format.times import parse_instant_time
+from lakebraid.storage import LocalStorage, MemoryStorage, Storage
+from lakebraid.txn.actions import plans
+from lakebraid.txn.actions import write as operations
+from lakebraid.txn.actions.plans import ClaimLost
+from lakebraid.txn.actions.rollback import roll_back
+from lakebraid.txn.hudi.file_lock import LOCK, FileLock
+from lakebraid.txn.ledger.ledger import Ledger
+from tests.kit import hudi_model
+from tests.kit.hudi_model import (
+    CONFIG,
+    PROPERTIES,
+    Hudi,
+    completions,
+    decided_but_dead,
+    killed,
+    names,
+    shared,
+)
+from tests.unit.txn.test_ledger import Clock, publish
+
+pytestmark = pytest.mark.unit
+
+
+clock, storage, hudi = hudi_model.clock, hudi_model.storage, hudi_model.hudi  # fixtures
+
+
+# Times
+
+
+def test_our_times_exceed_everything_that_hudi_put_on_the_timeline(storage, hudi):
+    hudi.clock = Clock(storage.clock.ms + 60_000)
+    done, pending = hudi.commit(), hudi.begin()
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    assert start > max(done, pending)
+    assert publish(on, "a", start) > start
+
+
+def test_the_lock_is_held_whenever_we_decide(storage):
+    class Watching(MemoryStorage):
+        def create(self, name, data):
+            assert "ledger/" not in name or LOCK in self._objects
+            super().create(name, data)
+
+        def copy(self, source, target):
+            assert LOCK in self._objects
+            super().copy(source, target)
+
+    watched = Watching(clock=storage.clock, _objects=storage._objects, _changes=storage._changes)
+    on = shared(watched)
+    publish(on, "a", operations.begin(on, "a"))
+    roll_back(on, "b", operations.begin(on, "b"))
+    assert LOCK not in storage._objects
+
+
+# Writes that Hudi takes back
+
+
+def test_a_write_that_hudi_rolled_back_is_refused_and_no_longer_open(storage, hudi):
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    hudi.roll_back(start)
+    with pytest.raises(RolledBack):
+        publish(on, "a", start)
+    operations.begin(shared(storage), "b")
+    newest = shared(storage).newest()
+    assert newest.voids is None
+    assert start not in newest.state.open
+    assert start in newest.state.gone
+    assert not any(name.startswith(f"{start}_") for name in names(storage))
+
+
+def test_a_write_that_hudi_is_about_to_roll_back_is_refused(storage, hudi):
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    hudi.plan_rollback(start)
+    with pytest.raises(RolledBack):
+        publish(on, "a", start)
+    assert operations.status(shared(storage), start) == "refused"
+
+
+def test_hudis_rollback_of_another_write_does_not_disturb_ours(storage, hudi):
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    hudi.plan_rollback(hudi.begin())
+    assert publish(on, "a", start) in completions(storage)
+
+
+def test_a_torn_rollback_plan_of_hudi_stops_nobody(storage, hudi):
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    hudi.put(hudi.begin()[:-1] + "9", "rollback", State.REQUESTED, data=b"Obj\x01torn")
+    assert publish(on, "a", start) in completions(storage)
+
+
+# Entries that came too late
+
+
+def test_an_entry_whose_maker_died_is_void_if_hudi_went_on_and_its_writer_publishes_after_hudi(storage, hudi):
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    decided_but_dead(storage, start)
+    between = hudi.commit()
+    other = operations.begin(shared(storage), "b")
+    assert not any(name.startswith(f"{start}_") for name in names(storage))
+    assert start in shared(storage).newest().state.open
+    completion = publish(on, "a", start)
+    assert between < other < completion
+    assert completions(storage) == [between, completion]
+
+
+def test_an_entry_whose_maker_died_comes_true_if_hudi_did_nothing(storage):
+    start = operations.begin(shared(storage), "a")
+    decided_but_dead(storage, start)
+    operations.begin(shared(storage), "b")
+    assert operations.status(shared(storage), start) == "published"
+    assert len(completions(storage)) == 1
+
+
+def test_a_begin_whose_maker_died_before_hudi_went_on_leaves_nothing(storage, hudi):
+    killed(storage, "copy", "requested$", lambda dying: operations.begin(dying, "a"))
+    hudi.commit()
+    start = operations.begin(shared(storage), "b")
+    assert list(shared(storage).newest().state.open) == [start]
+    assert [name for name in names(storage) if name.endswith("inflight")][-1:] == [f"{start}.deltacommit.inflight"]
+
+
+def test_a_begin_that_was_half_on_the_timeline_is_finished(storage, hudi):
+    killed(storage, "copy", "inflight$", lambda dying: operations.begin(dying, "a"))
+    hudi.commit()
+    operations.begin(shared(storage), "b")
+    assert sum(name.endswith("deltacommit.inflight") for name in names(storage)) == 3
+    assert len(shared(storage).newest().state.open) == 2
+
+
+def test_several_void_entries_in_a_row_are_all_passed_over(storage, hudi):
+    start = operations.begin(shared(storage), "a")
+    for _ in range(3):
+        decided_but_dead(storage, start)
+        hudi.commit()
+    assert publish(shared(storage), "a", start) == max(completions(storage))
+    assert len(completions(storage)) == 4
+
+
+def test_a_void_entry_cannot_come_true_any_more(storage, hudi):
+    start = operations.begin(shared(storage), "a")
+    decided_but_dead(storage, start)
+    void = shared(storage).newest()
+    hudi.commit()
+    operations.begin(shared(storage), "b")
+    assert not shared(storage)._make_true(void)
+    assert not any(name.startswith(f"{start}_") for name in names(storage))
+
+
+@pytest.mark.parametrize("tidy", [True, False])
+def test_a_published_write_that_hudi_archived_is_not_taken_for_void(storage, hudi, tidy):
+    start = operations.begin(shared(storage), "a")
+    if tidy:
+        publish(shared(storage), "a", start)
+    else:
+        killed(storage, "delete", "staged", lambda dying: publish(dying, "a", start))
+    hudi.commit()
+    hudi.archive(start)
+    on = shared(storage)
+    assert operations.status(on, start) == "published"
+    operations.begin(on, "b")
+    assert on.newest().voids is None
+    assert start not in on.newest().state.open
+    assert not any(name.startswith(start) for name in names(storage))
+
+
+# Locks that get lost
+
+
+class Fickle:
+    """Hudi's `close()` deletes the lock when our check is asked for the n-th time; `then` is what Hudi does next."""
+
+    def __init__(self, storage: Storage, clock: Clock, when: int, then: Callable[[], object]) -> None:
+        self.storage, self.clock, self.when, self.then = storage, clock, when, then
+        self.asked: list[int] = []
+
+    def __call__(self, *how):
+        hold = FileLock(self.storage, self.clock)(*how)
+        check = hold.check
+
+        def lost() -> bool:
+            self.asked.append(1)
+            if len(self.asked) == self.when:
+                self.storage.delete([LOCK])
+                self.then()
+            return check()
+
+        hold.check = lost
+        return hold
+
+
+def fickle(storage: Storage, when: int, then=lambda: None) -> Ledger:
+    return shared(storage, lock=Fickle(storage, storage.clock, when, then))
+
+
+@pytest.mark.parametrize("when", [1, 2])
+def test_a_lock_that_is_lost_while_deciding_lets_hudi_go_first(storage, hudi, when):
+    start = operations.begin(shared(storage), "a")
+    completion = publish(fickle(storage, when, hudi.commit), "a", start)
+    assert completions(storage)[1] == completion
+    assert len(completions(storage)) == 2
+
+
+@pytest.mark.parametrize("when", [1, 2])
+def test_a_lock_that_is_lost_without_consequence_makes_no_second_decision(storage, when):
+    start = operations.begin(shared(storage), "a")
+    completion = publish(fickle(storage, when), "a", start)
+    assert completions(storage) == [completion]
+    assert LOCK not in storage._objects
+
+
+# The table itself
+
+
+def test_nothing_is_decided_while_hudi_restores(storage, hudi):
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    hudi.put("20260102030500000", "restore", State.REQUESTED)
+    with pytest.raises(StorageError, match="is restoring"):
+        publish(on, "a", start)
+    assert completions(storage) == []
+
+
+def test_a_metadata_table_that_hudi_made_meanwhile_stops_the_commit_but_not_the_rollback(storage):
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    storage.replace(
+        ".hoodie/hoodie.properties", format_properties(PROPERTIES | {"hoodie.table.metadata.partitions": "files"})
+    )
+    with pytest.raises(UnsupportedTable, match="metadata table"):
+        publish(on, "a", start)
+    assert roll_back(on, "a", start)
+
+
+def test_settings_that_were_changed_meanwhile_refuse_the_commit(storage):
+    on = shared(storage)
+    start = operations.begin(on, "a")
+    storage.replace(
+        ".hoodie/hoodie.properties", format_properties(PROPERTIES | {"hoodie.bucket.index.num.buckets": "4"})
+    )
+    with pytest.raises(CommitRefused, match="settings"):
+        publish(on, "a", start)
+
+
+# Plans
+
+
+def planned(on: Ledger) -> str:
+    plan = CompactionPlan((CompactionOperation("", "00000000-0000-0000-0000-000000000000-0", "20260102030405678"),))
+    start = plans.decide_plan(on, "p", "compaction", lambda _now, _start: format_compaction_plan(plan))
+    assert start is not None
+    return start
+
+
+def test_a_plan_of_ours_that_hudi_executed_is_not_published_twice(storage, hudi):
+    on = shared(storage)
+    start = planned(on)
+    epoch = plans.claim(on, "c", start, seen=None)
+    completion = hudi.complete(start, "commit")
+    assert plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) == completion
+    assert completions(storage) == [completion]
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_claim_is_lost_when_hudi_rolls_the_attempt_back(storage, hudi, done):
+    on = shared(storage)
+    start = planned(on)
+    epoch = plans.claim(on, "c", start, seen=None)
+    rollback = hudi.plan_rollback(start, action="compaction")
+    if done:
+        hudi.remove(start, State.INFLIGHT, action="compaction")
+        hudi.put(rollback, "rollback", State.COMPLETED, rollback[:-1] + "9")
+    with pytest.raises(ClaimLost):
+        plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata())
+
+
+def test_a_plan_of_hudi_can_be_claimed_and_published(storage, hudi):
+    start = hudi.begin("compaction")
+    hudi.remove(start, State.INFLIGHT, action="compaction")
+    on = shared(storage)
+    epoch = plans.claim(on, "c", start, seen=None)
+    assert plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) in completions(storage)
+
+
+# Everybody at once
+
+
+@pytest.mark.slow
+def test_with_real_locks_completions_appear_in_the_order_of_their_times(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path))
+    storage.create(".hoodie/hoodie.properties", format_properties(PROPERTIES))
+    order: list[list[str]] = []
+
+    class Watched(FileLock):
+        def __call__(self, *how):
+            hold = super().__call__(*how)
+            give_back = hold._give_back
+            hold._give_back = lambda: (order.append(completions(storage)), give_back())  # while it is held
+            return hold
+
+    def ours(writer: int) -> None:
+        for number in range(6):
+            on = Ledger(storage, SystemClock(), CONFIG, lock=Watched(storage, SystemClock()), is_shared=True)
+            txn = f"{writer}.{number}"
+            publish(on, txn, operations.begin(on, txn))
+
+    def theirs() -> None:
+        for _ in range(6):
+            Hudi(storage, SystemClock()).commit()
+
+    threads = [threading.Thread(target=ours, args=(n,)) for n in range(3)] + [threading.Thread(target=theirs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(completions(storage)) == 24
+    assert all(after[: len(before)] == before for before, after in zip(order, order[1:], strict=False))
+
+
+def test_hudis_lock_is_kept_until_every_clock_that_hudi_allows_has_passed_the_time_given(storage, clock):
+    """A Hudi writer takes its next time from its own clock alone, which may be late by the skew."""
+    start = operations.begin(shared(storage), "a")
+    assert clock.ms >= parse_instant_time(start, CONFIG.zone) + 200
+
+
+def test_a_claim_that_hudi_rolled_back_is_lost_though_hudi_made_an_inflight_file_again(storage, hudi, clock):
+    """Published all the same, it would name files that Hudi's rollback deleted."""
+    on = shared(storage)
+    plan = CompactionPlan((CompactionOperation("f", "", "1"),))
+    start = plans.decide_plan(on, "p", "compaction", lambda _now, _start: format_compaction_plan(plan))
+    assert start is not None
+    epoch = plans.claim(on, "c", start, seen=None)
+    rollback = hudi.plan_rollback(start, action="compaction")
+    with hudi.locked() as completion:
+        # A rollback of an attempt removes the inflight file only; the executor after it creates its own.
+        done = format_rollback_metadata(RollbackMetadata(rollback, (InstantInfo(start, "compaction"),)))
+        hudi.put(rollback, "rollback", State.COMPLETED, completion, done)
+    with pytest.raises(ClaimLost):
+        plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata())
