@@ -75,7 +75,7 @@ def sources() -> list[Path]:
 
 def test_all_files_of_the_packages_are_in_the_wheel_and_nothing_else(wheel: Path) -> None:
     named = {str(file.relative_to(ROOT / "src")) for file in sources()}
-    assert {"lakebraid/py.typed", "lakebraid/spark/log4j2.properties", "pyspark_lakebraid/__init__.py"} <= named
+    assert {"lakebraid/py.typed", "lakebraid/spark/start/log4j2.properties", "pyspark_lakebraid/__init__.py"} <= named
     assert any(name.startswith("lakebraid/web/static/") for name in named)
     assert any(name.startswith("lakebraid/cli/data/") for name in named)
     with zipfile.ZipFile(wheel) as archive:
