@@ -58,6 +58,7 @@ def live(seed: int, where: Path, referee: Referee) -> Failure | None:
             if step[0] not in _NOT_HERE:
                 steps.append(step)
                 apply(life, step)
+                check(life)
         for name in [*life.open]:
             life.abort(name)
         if life.kind.table_type == "mor":
