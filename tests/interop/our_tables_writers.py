@@ -182,3 +182,20 @@ def late_finisher_behind_a_compaction(path: Path) -> Written:
     table.compact()
     late.commit()
     return Written(table, ["late1", "a2", "a3", "late4"])
+
+
+@written
+def unmerged_blocks_behind_a_compaction(path: Path) -> Written:
+    """A write is open and an event came out of order, so the compaction carries blocks on: a row, its delete, the event.
+
+    Hudi takes the instants of a log in the order in which it meets them; of equal ordering values the later one counts.
+    """
+    table = create(path, buckets=1)
+    slow = table.begin()
+    table.upsert(rows("a", {1: 1, 2: 3, 3: 1}))
+    table.delete(keys({1: 1}))
+    table.upsert(rows("older", {2: 1}))
+    assert table.compact()
+    slow.write(rows("slow", {3: 2}))
+    slow.commit()
+    return Written(table, ["a2", "slow3"])

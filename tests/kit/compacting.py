@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakebraid.clock import Clock
+from lakebraid.format.log.blocks import read_blocks
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.services.merging.compaction import Compacted, plan_compaction, run_plan
 from lakebraid.storage import Storage
@@ -108,3 +109,9 @@ class Bench:
         """The data files."""
         found = [i.name for i in self.storage.list() if not i.name.startswith(".hoodie/")]
         return [n for n in found if n.endswith(suffix) and ".hoodie_partition_metadata" not in n]
+
+    def instants_of_own_logs(self) -> list[list[str]]:
+        """Of each log file that a compaction wrote the instants of its blocks, as they lie there."""
+        names = [n for n in self.names() if any(f"_{c.instant}.log." in n for c in self.compactions)]
+        blocks = [read_blocks(self.storage.read(name, 10**7), name).blocks for name in sorted(names)]
+        return [[block.instant_time or "" for block in found] for found in blocks]

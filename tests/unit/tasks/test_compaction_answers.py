@@ -229,6 +229,8 @@ def check(world: World) -> None:
         modelled = model_rows(oracle.rows(moment).values(), bench.settings)
         assert found_rows(seen) == modelled, (moment, bench.history, bench.compactions)
     assert compacted.count() == len(oracle.rows(59_999))
+    # Hudi merges the instants of a log in the order in which they lie there.
+    assert all(instants == sorted(instants) for instants in bench.instants_of_own_logs()), bench.history
     writes = [i.completion for i in bench.history.instants if i.completion is not None]
     for after, until in {(min(writes), max(writes)), tuple(sorted(writes)[-2:])} if len(writes) > 1 else ():
         assert told(compacted, after, until) == told(plain, after, until), (after, until, bench.history)

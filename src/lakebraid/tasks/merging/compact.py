@@ -112,15 +112,25 @@ def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) 
     place_file(storage, plan.start, partition, name, content.data)
     keys = (content.min_key, content.max_key)
     staged = [StagedFile(partition, task.file_id, name, len(content.data), content.rows, 0, True, *keys)]
-    # Ordered by commit time no later write can be older than a delete, save one that was open when this was planned:
-    # the planner leaves such groups out.
-    # A delete without ordering value is over once it has taken place, as in commit time.
-    by_event = bool(plan.read.rules.order_columns)
-    kept = [(versions, at[~versions.unconditional[at]]) for versions, at in graves if by_event]
     # What lost to an older write must still be there if a delete that is open takes the winner.
     cut = plan.oldest_open if keeping is not None and keeping.has_outrun else task.slice.before
     carried = _carried(storage, plan, task, cut)
-    return staged + _own_log(storage, plan, task, kept, carried)
+    # Ordered by commit time no later write can be older than a delete, save one that was open when this was planned:
+    # the planner leaves such groups out.
+    by_event = bool(plan.read.rules.order_columns)
+    told = [(versions, _untold(versions, at, cut)) for versions, at in graves if by_event]
+    return staged + _own_log(storage, plan, task, told, carried)
+
+
+def _untold(versions: Versions, rows: Ints, cut: str) -> Ints:
+    """The deletes with an ordering value that no block from `cut` on tells.
+
+    A delete without ordering value is over once it has taken place, as in commit time. Hudi merges a log's instants in the
+    order in which it meets them: a delete ahead of the blocks that are carried from its own time would let the rows
+    between them pass for newer ones.
+    """
+    is_carried = versions.request_times[rows] > int(cut) if cut else False
+    return rows[~(versions.unconditional[rows] | is_carried)]
 
 
 def _carried(storage: Storage, plan: CompactPlan, task: CompactTask, cut: str) -> list[LogBlock]:
@@ -164,7 +174,7 @@ def _own_log(
     graves: list[tuple[Versions, Ints]],
     carried: list[LogBlock],
 ) -> list[StagedFile]:
-    """The log file of the compaction itself: deletes that must go on, then what is not merged yet."""
+    """The log file of the compaction itself: deletes that must go on, then later blocks, all in the order of their instants."""
     told = [block for versions, rows in graves for block in _tombstones(plan, task.slice.partition, versions, rows)]
     if not told and not carried:
         return []
