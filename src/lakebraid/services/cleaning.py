@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
@@ -20,10 +20,11 @@ from lakebraid.format.timeline.services import CleanPlan, parse_clean_metadata, 
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import COMPLETED_AS, Instant, action_family
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.model.writable import check_tended
 from lakebraid.services.retention import Choice, Committed, Hold, Past, Retention, choose_files
+from lakebraid.services.rollback import plan_delay_ms, roll_back_dead
+from lakebraid.services.settings import Opened
 from lakebraid.table.grid import text_bytes
-from lakebraid.table.loading import Loaded, load_config, load_table
+from lakebraid.table.loading import Loaded, load_table
 from lakebraid.table.replaced import load_replacements
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import Removal, decide_clean, finish_clean
@@ -35,11 +36,10 @@ from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import storage_now_ms
 from lakebraid.txn.liveness.leases import NEVER, expired_leases
-from lakebraid.txn.writer import Writing
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanResult:
     """What a clean removed, or, as a dry run, would remove."""
 
     instants: tuple[str, ...] = ()
@@ -64,20 +64,25 @@ class Cleaned:
         return "\n".join(lines)
 
 
-def open_ledger(writing: Writing) -> tuple[Ledger, Mapping[str, str]]:
-    """A ledger for services that need not know how rows are written, and the table's properties as they are now."""
-    config, properties = load_config(writing.storage)
-    completed = writing.completions(config) if config.timezone != "UTC" else None
-    check_tended(config, properties, writing.storage.url, completed=completed)
-    return writing.ledger(config), properties
+def clean_table(
+    opened: Opened, retention: Retention, *, delay_minutes: float | None = None, dry_run: bool = False
+) -> CleanResult:
+    """Rolls dead writers back, and removable plans that are older than `delay_minutes` or the table's setting; then
+    removes what the policy allows and nobody holds.
+    """
+    plan_delay_ms(opened.settings, delay_minutes)  # a wrong one is refused by a dry run, too
+    if dry_run:
+        return clean(opened.ledger, retention, dry_run=True)
+    first = roll_back_dead(opened, delay_minutes=delay_minutes)
+    return replace(clean(opened.ledger, retention), rolled_back=first.rolled_back + first.plans)
 
 
-def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cleaned:
+def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> CleanResult:
     """Removes what the policy allows and nobody holds; first ends cleans that others left."""
     if dry_run:
         now = Round(ledger, ledger.newest().state, 0)
         choice = _choose(now, retention, expired_leases(ledger, now.state))
-        return _cleaned((), [choice], is_dry_run=True)
+        return replace(_cleaned((), [choice]), is_dry_run=True)
     txn = ledger.clock.token()
     finished = finish_cleans(ledger, txn)
     starts: list[str] = []
@@ -91,7 +96,7 @@ def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cle
         finish_clean(ledger, txn, start)
         if len(choice.files) < limits.CLEAN_FILES_MAX:
             break
-    return _cleaned(tuple(starts), choices, finished=finished)
+    return replace(_cleaned(tuple(starts), choices), finished=finished)
 
 
 def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice]:
@@ -114,15 +119,14 @@ def finish_cleans(ledger: Ledger, txn: str) -> tuple[str, ...]:
     return tuple(start for start in left if finish_clean(ledger, txn, start) is not None)
 
 
-def _cleaned(starts: tuple[str, ...], choices: Sequence[Choice], **facts: object) -> Cleaned:
+def _cleaned(starts: tuple[str, ...], choices: Sequence[Choice]) -> CleanResult:
     files = {file.name: file for choice in choices for file in choice.files}
-    return Cleaned(
+    return CleanResult(
         instants=starts,
         files=tuple(sorted(files)),
         bytes=sum(file.size for file in files.values()),
         readable_since=choices[0].since,
         held_back=tuple(str(hold) for hold in choices[0].holds),
-        **facts,  # type: ignore[arg-type]
     )
 
 

@@ -87,7 +87,7 @@ def test_every_name_of_the_package_is_there_and_in_order() -> None:
 
 def test_what_a_method_gives_can_be_named() -> None:
     given = {one.__name__ for name in DEEDS for one in results(getattr(lb, name))}
-    assert {"Audit", "Compacted", "Snapshot", "Status", "WriteResult"} <= given
+    assert {"Audit", "CompactionResult", "Snapshot", "Status", "WriteResult"} <= given
     assert sorted(given - {*lb.__all__}) == []
 
 

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executing a compaction plan: from its operations to tasks, from the files they wrote to commit metadata.
+"""Executing plans: from their file groups to tasks, from the files that the tasks wrote to commit metadata.
 
 Plans of Apache Hudi are executed like our own; of the paths in them only the names count.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,7 +16,7 @@ from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
-from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan
+from lakebraid.format.timeline.plans import ClusteringPlan, ClusteringSlice, CompactionOperation, CompactionPlan
 from lakebraid.model.config import TableConfig
 from lakebraid.model.keys.buckets import bucket_of_file_id
 from lakebraid.model.keys.partitions import partition_values
@@ -28,21 +24,19 @@ from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.timeline.timeline import Visibility
 from lakebraid.services.merging.choose_groups import CARRIES, NEWEST_OPEN
-from lakebraid.storage.protocol import ObjectInfo, Storage
+from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import in_partition
-from lakebraid.tasks.merging.compact import CompactPlan, CompactTask, RunTask, SizedTask, run_compaction_task
+from lakebraid.tasks.merging.cluster import ClusterTask
+from lakebraid.tasks.merging.compact import CompactTask, MergeContext
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.stats import write_stats
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ALL_COUNT = Visibility(frozenset(), "9", "9")
 """Whatever a plan names was committed when it was made."""
 
 
-def compact_plan(
+def merge_context(
     storage: Storage,
     options: Mapping[str, str],
     config: TableConfig,
@@ -51,7 +45,7 @@ def compact_plan(
     epoch: int,
     sort_by: Sequence[str] = (),
     oldest_open: str = "",
-) -> CompactPlan:
+) -> MergeContext:
     """What the tasks of one execution share; `schema` is the table's. Columns that it has no more sort nothing."""
     stored = with_meta(schema)
     read = ReadPlan(
@@ -64,14 +58,7 @@ def compact_plan(
         layout=config.layout,
     )
     sorting = tuple(n for n in sort_by if n in schema.names)
-    return CompactPlan(read, schema, config.name, start, epoch, sorting, config.has_filters, oldest_open)
-
-
-def list_files(storage: Storage, partitions: Iterable[str]) -> Iterator[ObjectInfo]:
-    """The files in these partitions."""
-    for partition in sorted({*partitions}):
-        files, _ = storage.list_folder(partition)
-        yield from files
+    return MergeContext(read, schema, config.name, start, epoch, sorting, config.has_filters, oldest_open)
 
 
 def compact_tasks(
@@ -85,6 +72,29 @@ def compact_tasks(
     parts = [(o.file_id, slice_task_of(o, config, sizes, visible or ALL_COUNT, newest_open)) for o in plan.operations]
     tasks = [CompactTask(file_id, part) for file_id, part in parts]
     return sorted(tasks, key=lambda task: -task.slice.size)
+
+
+def cluster_tasks(
+    plan: ClusteringPlan, config: TableConfig, sizes: Mapping[str, int], visible: Visibility | None = None
+) -> list[ClusterTask]:
+    """One task for each group of slices, largest first; `sizes` are those of the files in the plan's partitions.
+
+    `visible` says which writes count in log files that hold several; without it all do.
+    """
+    tasks = []
+    for number, group in enumerate(plan.groups):
+        parts = tuple(slice_task_of(_as_operation(s), config, sizes, visible or ALL_COUNT, "") for s in group.slices)
+        outputs = min(max(group.output_file_groups, 1), limits.CLUSTER_OUTPUTS_MAX)
+        by_partition = {part.partition for part in parts}
+        if len(by_partition) > 1:
+            raise CorruptFile("A clustering plan puts slices of several partitions together. Nothing was changed.")
+        if parts:
+            tasks.append(ClusterTask(number, parts[0].partition, parts, outputs))
+    return sorted(tasks, key=lambda task: -task.size)
+
+
+def _as_operation(part: ClusteringSlice) -> CompactionOperation:
+    return CompactionOperation(part.file_id, part.partition_path, None, part.delta_file_names, part.data_file_name)
 
 
 def slice_task_of(
@@ -147,45 +157,6 @@ def _folder_values(partition: str, config: TableConfig) -> tuple[tuple[str, str]
     return tuple((name, value) for name, value in pairs if value is not None)
 
 
-def run_tasks(
-    storage: Storage,
-    plan: CompactPlan,
-    tasks: Sequence[SizedTask],
-    *,
-    spark: SparkSession | None = None,
-    check: Callable[[], None] = lambda: None,
-    run_task: RunTask | None = None,
-) -> list[StagedFile]:
-    """The files of all tasks: on Spark if there is enough to do and a session to do it, else in this process.
-
-    `check` is called before each task in this process; it may raise to end the work. `run_task` is what a task
-    does, without it a compaction.
-    """
-    spark = spark or _running_session()
-    if spark is not None and sum(task.size for task in tasks) >= limits.COMPACT_ON_SPARK_BYTES:
-        from lakebraid.spark.merge import compact_spark  # noqa: PLC0415  only those who use Spark pay for it
-
-        return compact_spark(plan, tasks, spark, run_task)
-
-    work: RunTask = run_task or run_compaction_task
-
-    def run(task: SizedTask) -> list[StagedFile]:
-        check()
-        return work(storage, plan, task)
-
-    workers = min(len(tasks), os.cpu_count() or 1)
-    if workers < 2:
-        return [file for task in tasks for file in run(task)]
-    with ThreadPoolExecutor(workers, "lakebraid-compact") as pool:
-        return [file for files in pool.map(run, tasks) for file in files]
-
-
-def _running_session() -> Any | None:
-    """A Spark session that this process uses already."""
-    sql = sys.modules.get("pyspark.sql")
-    return None if sql is None else sql.SparkSession.getActiveSession()
-
-
 def compaction_metadata(plan: CompactionPlan, files: Iterable[StagedFile], start: str, schema: str) -> CommitMetadata:
     """What the completed compaction says (FORMAT, sections 4 and 14): a stat for each file, logs of deletes too."""
     files = list(files)
@@ -211,6 +182,20 @@ def log_compaction_metadata(
     for partition, found in write_stats(files, start).items():
         stats[partition] += [_log_stat(stat, operations[partition, stat.file_id or ""]) for stat in found]
     return _metadata(stats, schema, "LOG_COMPACT")
+
+
+def clustering_metadata(plan: ClusteringPlan, files: Iterable[StagedFile], start: str, schema: str) -> CommitMetadata:
+    """What the completed clustering says: the files it wrote, and the groups that they replace."""
+    replaced: dict[str, list[str]] = defaultdict(list)
+    for group in plan.groups:
+        for part in group.slices:
+            replaced[part.partition_path].append(part.file_id)
+    return CommitMetadata(
+        write_stats(files, start),
+        extra={"schema": schema} if schema else {},
+        operation="CLUSTER",
+        replaced={partition: tuple(ids) for partition, ids in replaced.items()},
+    )
 
 
 def _metadata(stats: Mapping[str, Sequence[WriteStat]], schema: str, operation: str) -> CommitMetadata:
