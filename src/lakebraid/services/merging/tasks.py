@@ -18,11 +18,11 @@ from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
 from lakebraid.format.timeline.plans import ClusteringPlan, ClusteringSlice, CompactionOperation, CompactionPlan
 from lakebraid.model.config import TableConfig
-from lakebraid.model.keys.buckets import bucket_of_file_id
-from lakebraid.model.keys.partitions import partition_values
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.schema.conform import with_meta
+from lakebraid.model.timeline.slicing import BaseFile, FileSlice, GroupId, LogFile
 from lakebraid.model.timeline.timeline import Visibility
+from lakebraid.reading.plan import slice_task
 from lakebraid.services.merging.choose_groups import CARRIES, NEWEST_OPEN
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import in_partition
@@ -105,25 +105,23 @@ def slice_task_of(
     newest_open: str,
 ) -> SliceTask:
     """What to read of a group, as a plan has it."""
-    partition = operation.partition_path
-    base = operation.data_file_name
-    base_name = None if base is None else in_partition(partition, base)
-    logs = sorted((_parsed_log(name, operation) for name in operation.delta_file_names), key=lambda log: log.sort_key)
-    log_names = tuple(in_partition(partition, log.format()) for log in logs)
-    names = (*log_names, *(() if base_name is None else (base_name,)))
-    return SliceTask(
-        partition=partition,
-        base_name=base_name,
-        base_size=0 if base_name is None else sizes.get(base_name, 0),
-        base_request_time="" if base is None else _base_start(base, operation),
-        log_names=log_names,
-        log_request_times=tuple(log.request_time for log in logs),
-        visible=visible,
-        size=sum(sizes.get(name, 0) for name in names),
-        bucket=bucket_of_file_id(operation.file_id),
-        fillings=_folder_values(partition, config),
-        before=newest_open if CARRIES in operation.metrics else "",
-    )
+    task = slice_task(_slice_of(operation, sizes), config, visible)
+    # A merge writes what the rows say. Where a row of a partial update says nothing, the folder does.
+    fillings = tuple((name, value) for name, value in (*task.constants, *task.fillings) if value is not None)
+    before = newest_open if CARRIES in operation.metrics else ""
+    return replace(task, constants=(), fillings=fillings, before=before)
+
+
+def _slice_of(operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:
+    """The files that a plan names, all of them committed when it was made; CorruptFile for one of another group."""
+    partition, base = operation.partition_path, None
+    if operation.data_file_name is not None:
+        name = in_partition(partition, operation.data_file_name)
+        base = BaseFile(name, _parsed_base(operation.data_file_name, operation), sizes.get(name, 0), "")
+    parsed = sorted((_parsed_log(name, operation) for name in operation.delta_file_names), key=lambda log: log.sort_key)
+    named = ((in_partition(partition, log.format()), log) for log in parsed)
+    logs = tuple(LogFile(name, log, sizes.get(name, 0), "") for name, log in named)
+    return FileSlice(GroupId(partition, operation.file_id), operation.base_instant_time or "", base, logs)
 
 
 def _parsed_log(name: str, operation: CompactionOperation) -> LogFileName:
@@ -133,10 +131,10 @@ def _parsed_log(name: str, operation: CompactionOperation) -> LogFileName:
     raise _misnamed(name, operation)
 
 
-def _base_start(name: str, operation: CompactionOperation) -> str:
+def _parsed_base(name: str, operation: CompactionOperation) -> BaseFileName:
     parsed = parse_data_file(name)
     if isinstance(parsed, BaseFileName) and parsed.file_id == operation.file_id:
-        return parsed.request_time
+        return parsed
     raise _misnamed(name, operation)
 
 
@@ -146,15 +144,6 @@ def _misnamed(name: str, operation: CompactionOperation) -> CorruptFile:
         "Nothing was written. Roll the plan back with the tool that made it.",
         file=name,
     )
-
-
-def _folder_values(partition: str, config: TableConfig) -> tuple[tuple[str, str], ...]:
-    """Partition columns that a partial row of a new key may lack: the folder knows them."""
-    if not config.has_text_partitions:
-        return ()
-    values = partition_values(partition, config.partition_fields, config.hive_style, config.url_encode)
-    pairs = zip(config.partition_fields, values or (), strict=False)
-    return tuple((name, value) for name, value in pairs if value is not None)
 
 
 def compaction_metadata(plan: CompactionPlan, files: Iterable[StagedFile], start: str, schema: str) -> CommitMetadata:
@@ -204,10 +193,10 @@ def _metadata(stats: Mapping[str, Sequence[WriteStat]], schema: str, operation: 
 
 
 def _base_stat(stat: WriteStat, operation: CompactionOperation) -> WriteStat:
-    logs = len(operation.delta_file_names)
+    base, logs = operation.data_file_name, len(operation.delta_file_names)
     return replace(
         stat,
-        prev_commit="null" if operation.data_file_name is None else _base_start(operation.data_file_name, operation),
+        prev_commit="null" if base is None else _parsed_base(base, operation).request_time,
         num_inserts=0,
         total_log_files=logs,
         total_log_files_compacted=logs,
