@@ -46,7 +46,7 @@ class Tended(Protocol):
 
 
 class Services:
-    """The services of one table. Nobody is elected: whatever two processes try at once, one of them decides."""
+    """The services of one table. No process is elected: whatever two of them try at once, one of them decides."""
 
     def __init__(self, table: Tended, writing: Writing, options: Mapping[str, str]) -> None:
         self._table, self._writing, self._options = table, writing, options

@@ -120,7 +120,7 @@ def keep_of(settings: ServiceSettings, writes_min: int | None = None, writes_max
 def sweep_dead(ledger: Ledger) -> str:
     """Removes what writes have left that were rolled back long ago, and gives the time before which that was.
 
-    A writer that learns at its commit that it was rolled back has put its files down by then. Nobody reads them while the
+    A writer that learns at its commit that it was rolled back has put its files down by then. No reader takes them while the
     timeline begins before it; archived past, they would pass for committed.
     """
     now = Round(ledger, ledger.newest().state, 0)

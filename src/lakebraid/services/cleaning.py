@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cleaning: files go that no retained version needs, and nothing that anybody still holds.
+"""Cleaning: files go that no retained version needs, and that no reader, savepoint, plan or write still holds.
 
 What goes is decided in the ledger, against the timeline of that very moment, so no savepoint, plan, write or lease can
-slip in between. The deletes come afterwards; whoever finds a clean unfinished brings it to its end.
+slip in between. The deletes come afterwards; a process that finds a clean unfinished finishes it.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class CleanResult:
     """What a clean removed, or, as a dry run, would remove."""
 
     instants: tuple[str, ...] = ()
-    """The starts of the cleans that were decided; none if there was nothing to do, or as a dry run."""
+    """The request times of the cleans that were decided; none if there was nothing to do, or as a dry run."""
     files: tuple[str, ...] = ()
     bytes: int = 0
     readable_since: str | None = None
     """Every version from this completion time on stays readable; None: all that there are."""
     held_back: tuple[str, ...] = ()
-    """Who keeps back what the policy alone would remove, the oldest first."""
+    """What holds back files that the policy alone would remove, the oldest first."""
     finished: tuple[str, ...] = ()
     """Cleans that others had left unfinished."""
     rolled_back: tuple[str, ...] = ()
-    """Starts of dead writes and of removable plans to which nobody came: they were taken back before anything else."""
+    """Request times of dead writes and of removable plans without an executor: they were rolled back first."""
     is_dry_run: bool = False
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ def clean_table(
     opened: Opened, retention: Retention, *, delay_minutes: float | None = None, dry_run: bool = False
 ) -> CleanResult:
     """Rolls dead writers back, and removable plans that are older than `delay_minutes` or the table's setting; then
-    removes what the policy allows and nobody holds.
+    removes what the policy allows and is not held back.
     """
     plan_delay_ms(opened.settings, delay_minutes)  # a wrong one is refused by a dry run, too
     if dry_run:
@@ -78,7 +78,7 @@ def clean_table(
 
 
 def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> CleanResult:
-    """Removes what the policy allows and nobody holds; first ends cleans that others left."""
+    """Removes what the policy allows and is not held back; first finishes cleans that other processes left."""
     if dry_run:
         now = Round(ledger, ledger.newest().state, 0)
         choice = _choose(now, retention, expired_leases(ledger, now.state))
@@ -100,7 +100,7 @@ def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cle
 
 
 def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice]:
-    """Decides a clean that anybody may execute: its start, or None if nothing may go; and what was chosen, or held."""
+    """Decides a clean that any process may execute: its request time, or None if nothing may go; and what was chosen."""
     ledger.may_ask = True
     chosen: list[Choice] = [Choice()]
 
@@ -114,7 +114,7 @@ def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice
 
 
 def finish_cleans(ledger: Ledger, txn: str) -> tuple[str, ...]:
-    """Ends every clean that was decided and not reported done; whoever decided it may be at it as well."""
+    """Finishes every clean that was decided and not reported done; the process that decided it may do so as well."""
     left = sorted(ledger.newest().state.cleans)
     return tuple(start for start in left if finish_clean(ledger, txn, start) is not None)
 
@@ -182,7 +182,7 @@ def _cutoff(ledger: Ledger, retention: Retention) -> str:
 
 
 def _holds(now: Round, timeline: Timeline, expired: Sequence[str]) -> Iterator[Hold]:
-    """Everybody who still needs an older version."""
+    """Everything that still needs an older version."""
     yield from _work_in_progress(now, timeline)
     for token, lease in now.state.leases.items():
         if token not in expired:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans as values: decided by one process, executed by another, by any number of them, or found to be done.
 
-Whoever executes a plan that somebody else has completed gets the result of that one (RFC-79, rows A to C). Whoever meets
-a living executor is told so, and nothing is changed.
+A process that executes a plan which another one has completed gets the result of that one (RFC-79, rows A to C). If the
+plan has a living executor, it is refused with that reason, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ def instant_of(plan: Plan | str) -> str:
 
 
 def run_plan(opened: Opened, start: str, engine: MergeEngine = LOCAL) -> Any:
-    """The result of the plan: executed now, or by whoever completed it before or meanwhile.
+    """The result of the plan: executed now, or by the process that has completed it.
 
-    ClaimLost if a living executor has it, or if it is removable and was begun before; RolledBack if it was taken back.
+    ClaimLost if a living executor has it, or if it is removable and was begun before; RolledBack if it was rolled back.
     """
     done = _run(opened, start, engine)
     opened.writing.remember(opened.ledger)
@@ -202,7 +202,7 @@ def _run(opened: Opened, start: str, engine: MergeEngine) -> Any:
 
 
 def run_clean(ledger: Ledger, start: str) -> CleanResult:
-    """Executes a planned clean, unless somebody has; ClaimLost if there is no plan of that start at all."""
+    """Executes a planned clean, unless that was done; ClaimLost if there is no plan of that request time at all."""
     finish_clean(ledger, ledger.clock.token(), start)
     plan = load_clean_plan(ledger, start)
     if plan is None:

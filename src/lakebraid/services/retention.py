@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which files a clean may remove: a pure rule over committed files, the moments that must stay readable, and a policy.
 
-A file stays if a read as of any moment from `since` on needs it, or a read as of one of the moments that somebody still
-holds. What is newer than `since` is never touched, so a clean cannot take what it does not know of.
+A file stays if a read as of any moment from `since` on needs it, or a read as of one of the moments that are still
+held. What is newer than `since` is never touched, so a clean cannot take what it does not know of.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def roll_back_dead(
 def roll_back_and_sweep(
     opened: Opened, *, timeout_seconds: float | None = None, delay_minutes: float | None = None
 ) -> RollbackResult:
-    """The same, and then removes files that nobody owns, which takes a listing of the whole table."""
+    """The same, and then removes files that belong to no write, which takes a listing of the whole table."""
     ledger = opened.ledger
     done = roll_back_dead(opened, timeout_seconds=timeout_seconds, delay_minutes=delay_minutes)
     return replace(done, removed=sweep(ledger.storage, ledger.clock, ledger.config, ledger))
@@ -54,8 +54,8 @@ def plan_delay_ms(settings: ServiceSettings, asked_minutes: float | None = None)
 
 
 def withdraw(ledger: Ledger, start: str | None) -> RollbackResult:
-    """Takes a plan back that nobody executes, so that it stops nobody. Not that of a compaction: writes have been sliced by
-    it since. InvalidArgument if there is no such plan, ClaimLost if somebody who is alive executes it.
+    """Withdraws a plan that no process executes, so that it stops no writer. Not that of a compaction: writes have been
+    sliced by it since. InvalidArgument if there is no such plan, ClaimLost if it has a living executor.
     """
     txn, storage, config = ledger.clock.token(), ledger.storage, ledger.config
     plan = None if start is None else ledger.newest().state.plans.get(start)

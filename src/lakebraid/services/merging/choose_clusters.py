@@ -99,7 +99,7 @@ def _positive(word: str, value: int | None, setting: Setting, default: int) -> i
 
 
 def is_clustering_due(writes: Sequence[Instant], settings: ServiceSettings) -> bool:
-    """Whether the table wants to be clustered by whoever serves it, and has had enough writes since the last time."""
+    """Whether the settings ask service runners for clusterings, and there were enough writes since the last one."""
     if not (settings.clustering_inline.is_true or settings.clustering_async.is_true):
         return False
     text = (settings.clustering_commits.text or settings.clustering_async_commits.text or "4").strip()

@@ -53,7 +53,7 @@ ACTIVE_FROM: Final = "lakebraid.active_from"
 
 
 class ClusteringYielded(WriteConflict):
-    """A clustering gave way to a write; its plan is taken back, and nothing was changed."""
+    """A clustering gave way to a write; its plan is withdrawn, and nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def _sorted_as(now: Round) -> SortedAs:
 
 @dataclass(frozen=True, slots=True)
 class _Clustering:
-    """The execution of one plan. It is held against whoever touches one of its groups between its plan and its end
-    (RFC-71); then the plan is taken back, and ClusteringYielded raised.
+    """The execution of one plan. It is held against every write that touches one of its groups between the plan and its
+    end (RFC-71); if there is one, the plan is withdrawn and ClusteringYielded raised.
     """
 
     opened: Opened
@@ -157,7 +157,7 @@ class _Clustering:
         return (part.partition_path for group in self.plan.groups for part in group.slices)
 
     def check(self) -> None:
-        """ClusteringYielded if nobody could publish the plan any more; what counts is the check in `publish`."""
+        """ClusteringYielded if the plan can no longer be published; what counts is the check in `publish`."""
         ledger = self.opened.ledger
         try:
             self.guard.check(Round(ledger, ledger.newest().state, 0))
@@ -193,26 +193,26 @@ class _Clustering:
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """Whoever touches one of the plan's groups between the plan and its end (RFC-71)."""
+    """The writes that touch one of the plan's groups between the plan and its end (RFC-71)."""
 
     rivals: Rivals
     groups: frozenset[GroupId]
 
     def check(self, now: Round) -> None:
-        """ClusteringYielded if somebody does."""
+        """ClusteringYielded if there is one."""
         clash = self.rivals.clash(now, self.groups)
         if clash is not None:
             raise _yielded(now, self.rivals.begun.start, clash)
 
     def passed(self, now: Round, metadata: CommitMetadata) -> CommitMetadata:
-        """What is to be published, if nobody does."""
+        """What is to be published, if there is none."""
         self.check(now)
         return metadata
 
 
 def _begin(opened: Opened, plan: ClusteringPlan, held: Held) -> _Clustering:
     noted = Begun(held.start, frozenset(), plan.extra.get(ACTIVE_FROM, ""))
-    # The plan's start exceeds every completion that it saw and is below every later one, whoever executes it.
+    # The plan's start exceeds every completion that it saw and is below every later one, whichever process executes it.
     rivals = Rivals(noted, Strategy.BY_COMPLETION, opened.settings.allows_updates, Kind.CLUSTERING)
     groups = frozenset(GroupId(s.partition_path, s.file_id) for g in plan.groups for s in g.slices)
     return _Clustering(opened, plan, held, _Guard(rivals, groups))
@@ -223,7 +223,7 @@ def _parse(data: bytes, name: str) -> ClusteringPlan | None:
 
 
 def clustering_result(start: str, completion: str, metadata: CommitMetadata) -> ClusteringResult:
-    """The result of a clustering by its commit: the same for its executor and for whoever comes later."""
+    """The result of a clustering by its commit: the same for its executor and for a process that finds it done."""
     stats = [stat for found in metadata.write_stats.values() for stat in found]
     return ClusteringResult(
         start,
@@ -260,15 +260,15 @@ def _yielded(now: Round, start: str, clash: Clash) -> ClusteringYielded:
 
 
 def _give_way(ledger: Ledger, held: Held) -> bool:
-    """Takes the plan back, whatever kind it is: its input is not what it was, so nobody could ever execute it. False if
-    it is not ours any more, was taken back by another one, or was published.
+    """Withdraws the plan, removable or not: its input is not what it was, so it could never be published. False if the
+    claim is not ours any more, another process has withdrawn the plan, or it was published.
     """
     rollback = take_back_plan(ledger, held.txn, held.start, lambda p: p.epoch == held.epoch, is_removable=True)
     if rollback is None:
         return False
     undoing = ledger.newest().state.rollbacks.get(rollback)
     finish_rollback(ledger, held.txn, rollback)
-    # Of one that others have finished meanwhile nobody knows who had decided it: then it is not said that we gave way.
+    # If another process has finished the rollback since, it is not known which one decided it: then we did not give way.
     return undoing is not None and undoing.txn == held.txn
 
 

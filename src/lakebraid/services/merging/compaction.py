@@ -148,7 +148,7 @@ class _Compaction:
 
 
 def compaction_result(start: str, completion: str, metadata: CommitMetadata) -> CompactionResult:
-    """The result of a compaction by its commit: the same for its executor and for whoever comes later."""
+    """The result of a compaction by its commit: the same for its executor and for a process that finds it done."""
     stats = [stat for found in metadata.write_stats.values() for stat in found]
     bases = [stat for stat in stats if stat.log_files is None]
     return CompactionResult(

@@ -141,7 +141,7 @@ def _begin(opened: Opened, plan: CompactionPlan, held: Held) -> _LogCompaction:
 
 
 def log_compaction_result(start: str, completion: str, metadata: CommitMetadata) -> LogCompactionResult:
-    """The result of a log compaction by its commit: the same for its executor and for whoever comes later."""
+    """The result of a log compaction by its commit: the same for its executor and for a process that finds it done."""
     stats = [stat for found in metadata.write_stats.values() for stat in found]
     return LogCompactionResult(
         start,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executing a plan of a compaction, log compaction or clustering: claimed in the ledger, with a heartbeat, and published.
 
-Of any number of executors one has the claim; whoever takes it over after a silence outranks the one before, whose
+Of any number of executors one has the claim. An executor that takes it over after a silence outranks the one before, whose
 files can never be published any more. That is RFC-79's guard, without a lock: docs/decisions/0007-ledger.md.
 """
 
@@ -89,7 +89,7 @@ class Execution(Protocol[R_co]):
         ...
 
     def result(self, completion: str, metadata: CommitMetadata) -> R_co:
-        """What whoever asked for the execution gets."""
+        """What the caller of the execution gets."""
         ...
 
 
@@ -120,7 +120,7 @@ class MergeService(Generic[P, R]):
     def run(self, opened: Opened, start: str, engine: MergeEngine = LOCAL) -> R:
         """Claims, executes and publishes a pending plan. ClaimLost if another executor has it or took it over.
 
-        If it fails on the way, nothing is visible and the plan stays: somebody else, or the same process, may run it again.
+        If it fails on the way, nothing is visible and the plan stays: this or another process may run it again.
         """
         self.check(opened)
         plan = self.load(opened.ledger, start)
@@ -128,7 +128,7 @@ class MergeService(Generic[P, R]):
             return run_claimed(self.begin(opened, plan, held), opened, held, self.action, engine)
 
     def run_abandoned(self, opened: Opened, engine: MergeEngine = LOCAL) -> list[R]:
-        """Executes the plans that nobody has worked on for a while."""
+        """Executes the plans on which no process has worked for a while."""
         done = []
         for start in abandoned_plans(opened.ledger, self.action, self.load):
             with contextlib.suppress(*self.yields):
@@ -226,7 +226,7 @@ def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
     """The claim on a pending plan, with a heartbeat, for as long as the block runs; ClaimLost if a living one has it.
 
     If the block fails the claim is given back, so that others need not wait until the heartbeat has expired; a removable
-    plan is rolled back, since nobody could execute it again.
+    plan is rolled back, since no process may execute it again.
     """
     held = _claim(ledger, start)
     interval_s = beat_interval_ms(ledger.config) / 1000
@@ -251,9 +251,9 @@ def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
 
 
 def abandoned_plans(ledger: Ledger, kind: str, load: Callable[[Ledger, str], object]) -> list[str]:
-    """Starts of pending plans that nobody has worked on for a while, oldest first.
+    """Request times of pending plans on which no process has worked for a while, oldest first.
 
-    `load` reads a plan: a torn one is nobody's to execute, and not ours to remove (scenario F20).
+    `load` reads a plan: a torn one cannot be executed, and is not ours to remove (scenario F20).
     """
     pending = [i.request_time for i in load_timeline(ledger.storage, ledger.config).pending if i.kind == kind]
     if not pending:
@@ -294,7 +294,7 @@ class _Judged:
 
 def _claim(ledger: Ledger, start: str) -> Held:
     judged = _judge(ledger, start)
-    # Before others can see the claim, so that nobody takes it for a dead one's: of an old plan the last beat is old.
+    # Before others can see the claim, else they take its executor for dead: of an old plan the last beat is old.
     if not beat_first(ledger.storage, start):
         raise StorageError(
             f"{ledger.storage.url} did not take the heartbeat of the plan {start}, without which others would take its "
@@ -312,7 +312,7 @@ def _judge(ledger: Ledger, start: str) -> _Judged:
     state = _state(ledger)
     plan = state.plans.get(start)
     if plan is not None:
-        # Before the beat: whoever tries in vain must not make a failed plan look alive.
+        # Before the beat: an executor that tries in vain must not make a failed plan look alive.
         check_claimable(plan, start)
     known = load_timeline(ledger.storage, ledger.config).write(start)
     is_inflight = known is not None and known.state is State.INFLIGHT
