@@ -155,7 +155,7 @@ class Crew:
     def start_writer(self, number: int) -> subprocess.Popen[bytes]:
         notes = self.folder / f"writer-{number}.jsonl"
         # Nobody aborts: the timeline is not archived past a write that was rolled back less than a day ago.
-        code = "import sys; from lakebraid.cli import torture_actor as a; a._ABORTS = 0.0; a.main(sys.argv[1:])"
+        code = "import sys; from lakebraid.cli.torture import actor as a; a._ABORTS = 0.0; a.main(sys.argv[1:])"
         arguments = ["writer", number, self.folder / "table", notes, self.keys, 20, number, "nbcc"]
         return self._start(f"writer-{number}", "-c", code, *arguments)
 

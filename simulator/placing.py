@@ -17,6 +17,7 @@ from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, Snaps
 from lakebraid.reading.plan import Source
 from lakebraid.services.merging import clustering
 from lakebraid.services.merging.clustering import ClusteringYielded
+from lakebraid.services.settings import open_table
 from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.txn.actions.write import status
 from lakebraid.writing.transaction import Transaction
@@ -139,7 +140,7 @@ def cluster_once(scene: Scene, process: Process, _txn: str) -> None:
     own = product.new_writing(scene, process)
     is_removable = process.rng.random() < scene.setting.removable
     try:
-        for _ in clustering.cluster(own, is_removable=is_removable):
+        for _ in clustering.cluster(open_table(own), is_removable=is_removable, engine=product.new_engine(scene)):
             scene.mark("clustered")
     except ClusteringYielded as error:
         scene.mark("clustering gave way")

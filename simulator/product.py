@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The product's transactions and compactions whole, with three things replaced: threads, Spark, and bytes of rows.
 
-Heartbeats beat in a thread of the simulated process; tasks write the simulator's tiny files; what would be read out of
-log blocks (hazards) comes from the oracle.
+Heartbeats beat in a thread of the simulated process. Merging services are given an engine of the simulator's own: its
+tasks write tiny files, and what would be read out of log blocks (hazards) comes from the oracle.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from greenlet import getcurrent
 from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SchemaConflict, StorageError
 from lakebraid.model.keys.buckets import bucket_of_file_id
 from lakebraid.reading.plan import Source
-from lakebraid.services.merging import clustering, compaction, log_compaction
+from lakebraid.services.merging import compaction
 from lakebraid.services.merging import run as claims
-from lakebraid.services.merging.choose_runs import Marks
+from lakebraid.services.merging.engine import Marks, MergeEngine
+from lakebraid.services.settings import open_table
 from lakebraid.tasks.merging.cluster import run_clustering_task
+from lakebraid.tasks.merging.compact import run_compaction_task
 from lakebraid.tasks.merging.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn import writer as session
@@ -88,6 +90,28 @@ class SimWriting(Writing):
 @contextmanager
 def replaced(scene: Scene) -> Iterator[None]:
     """The product without its threads, for one history."""
+    changes = (
+        *remembered(),
+        (transaction, "Heartbeat", SimHeartbeat),
+        (claims, "Heartbeat", SimHeartbeat),
+        *placed_tasks(scene),
+        (capturing, "place_seed", place_seed),
+        *_lock_changes(scene),
+    )
+    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
+    for module, name, value in changes:
+        setattr(module, name, value)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+def new_engine(scene: Scene) -> MergeEngine:
+    """What merging services leave to an engine: tasks write tiny files, and what log blocks hold comes from the oracle."""
 
     def find_hazards(storage: Any, name: str, *_: Any) -> tuple[Hazard, ...]:
         start = name.rpartition("_")[0].rpartition("_")[2][:17]
@@ -101,13 +125,11 @@ def replaced(scene: Scene) -> Iterator[None]:
         intent = scene.oracle.intents.get(start)
         return intent is not None and any(c.value is None and c.order is None for c in intent.changes)
 
-    def run_tasks(
-        storage: Any, plan: Any, tasks: Any, *, check: Any, run_task: Any = None, **_: Any
-    ) -> list[StagedFile]:
+    def run_tasks(storage: Any, plan: Any, tasks: Any, run_task: Any, check: Any) -> list[StagedFile]:
         current: Any = getcurrent()
-        run = run_merge if run_task is None else run_fold
+        run = run_merge if run_task is run_compaction_task else run_fold
         is_clustering = run_task is run_clustering_task
-        is_removable = run_task is not None and plan.start in scene.removable_plans()
+        is_removable = run_task is not run_compaction_task and plan.start in scene.removable_plans()
         scene.tell("executing", plan.start, current.process, is_removable=is_removable, epoch=plan.epoch)
         made: list[Written] = []
         try:
@@ -124,29 +146,7 @@ def replaced(scene: Scene) -> Iterator[None]:
     def load_marks(storage: Any, name: str) -> Marks:
         return Marks(read_origins(storage.read(name, 1 << 20)), has_partial=False)
 
-    changes = (
-        *remembered(),
-        (transaction, "Heartbeat", SimHeartbeat),
-        (claims, "Heartbeat", SimHeartbeat),
-        (compaction, "find_hazards", find_hazards),
-        (compaction, "run_tasks", run_tasks),
-        (log_compaction, "run_tasks", run_tasks),
-        (clustering, "run_tasks", run_tasks),
-        *placed_tasks(scene),
-        (log_compaction, "load_marks", load_marks),
-        (capturing, "place_seed", place_seed),
-        *_lock_changes(scene),
-    )
-    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
-    for module, name, value in changes:
-        setattr(module, name, value)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
+    return MergeEngine(run_tasks, find_hazards, load_marks)
 
 
 def _merging(task: Any) -> Merging:
@@ -278,8 +278,9 @@ def _placed(placement: Placement, group: tuple[str, str]) -> tuple[str, str]:
 
 def compact(scene: Scene, writing: SimWriting) -> None:
     """The product's own compaction."""
-    for _ in compaction.compact(writing):
+    opened = open_table(writing, is_written=True)
+    for _ in compaction.compact(opened, engine=new_engine(scene)):
         scene.mark("compacted by the service")
 
 
-__all__ = ["Session", "compact", "new_writing", "replaced"]
+__all__ = ["Session", "compact", "new_engine", "new_writing", "replaced"]

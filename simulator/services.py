@@ -22,6 +22,7 @@ from lakebraid.services.merging import log_compaction
 from lakebraid.services.merging.scope import Scope
 from lakebraid.services.retention import Retention
 from lakebraid.services.savepoints import delete_savepoint, restore, set_savepoint
+from lakebraid.services.settings import open_table
 from lakebraid.txn.actions.archive import finish_archive
 from lakebraid.txn.liveness.leases import LEASES, advance_consumer, drop_lease, register_consumer, take_lease
 from simulator import placing, product
@@ -62,14 +63,16 @@ def clean_once(scene: Scene, process: Process, _txn: str) -> None:
 
 def archive_once(scene: Scene, process: Process, _txn: str) -> None:
     least = 1 + process.rng.randrange(2)
-    done = archiving.archive(product.new_writing(scene, process), least, least + process.rng.randrange(2))
+    opened = open_table(product.new_writing(scene, process), is_written=True)
+    done = archiving.archive(opened, least, least + process.rng.randrange(2))
     scene.mark("archived" if done.instants else "nothing to archive")
 
 
 def log_compact_once(scene: Scene, process: Process, _txn: str) -> None:
-    writing = product.new_writing(scene, process)
+    writing, engine = product.new_writing(scene, process), product.new_engine(scene)
     is_removable = process.rng.random() < scene.setting.removable
-    for _ in log_compaction.log_compact(writing, scope=Scope(logs_min=2), is_removable=is_removable):
+    opened = open_table(writing, is_written=True)
+    for _ in log_compaction.log_compact(opened, scope=Scope(logs_min=2), is_removable=is_removable, engine=engine):
         scene.mark("log-compacted")
 
 

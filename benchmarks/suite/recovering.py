@@ -24,11 +24,11 @@ time.sleep(600)
 """
 COMPACTION = """
 import sys, time, lakebraid as lb
-from lakebraid.services.merging import compaction
-def hang(writing, ledger, plan, held, *rest):
+from lakebraid.services.merging import run
+def hang(execution, opened, held, *rest):
     print(held.start, flush=True)
     time.sleep(600)
-compaction._run_claimed = hang
+run.run_claimed = hang
 lb.Table.open(sys.argv[1]).compact()
 """
 DEATHS = {"writer, rolled back": WRITER, "compaction, taken over": COMPACTION}

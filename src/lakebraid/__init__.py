@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from lakebraid.model.timeline.slicing import FileGroup, FileSlice
     from lakebraid.reading.changes import Changes
     from lakebraid.reading.snapshot import Snapshot, SnapshotNotHeld
-    from lakebraid.services.archiving import Archival
-    from lakebraid.services.cleaning import Cleaned
-    from lakebraid.services.merging.clustered import Clustered
-    from lakebraid.services.merging.compaction import Compacted
-    from lakebraid.services.merging.log_compaction import LogCompacted
+    from lakebraid.services.archiving import ArchiveResult
+    from lakebraid.services.cleaning import CleanResult
+    from lakebraid.services.merging.clustering import ClusteringResult
+    from lakebraid.services.merging.compaction import CompactionResult
+    from lakebraid.services.merging.log_compaction import LogCompactionResult
     from lakebraid.services.plans import Plan
     from lakebraid.services.runner import ServiceRound
     from lakebraid.services.savepoints import RestoreResult
     from lakebraid.source.format import register
     from lakebraid.spark.start.session import session
     from lakebraid.table.listing import TimelineListing
-    from lakebraid.txn.actions.rescue import Rescue
+    from lakebraid.txn.actions.rescue import RollbackResult
     from lakebraid.txn.actions.savepoints import Savepoint
     from lakebraid.writing.operations.alter import Alteration
     from lakebraid.writing.result import WriteResult
@@ -58,22 +58,22 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Alteration": "lakebraid.writing.operations.alter",
-    "Archival": "lakebraid.services.archiving",
+    "ArchiveResult": "lakebraid.services.archiving",
     "Audit": "lakebraid.inspect.audit.run",
     "Changes": "lakebraid.reading.changes",
-    "Cleaned": "lakebraid.services.cleaning",
-    "Clustered": "lakebraid.services.merging.clustered",
-    "Compacted": "lakebraid.services.merging.compaction",
+    "CleanResult": "lakebraid.services.cleaning",
+    "ClusteringResult": "lakebraid.services.merging.clustering",
+    "CompactionResult": "lakebraid.services.merging.compaction",
     "Consumer": "lakebraid.api.consumer",
     "Detail": "lakebraid.inspect.detail",
     "FileGroup": "lakebraid.model.timeline.slicing",
     "FileSlice": "lakebraid.model.timeline.slicing",
     "Finding": "lakebraid.inspect.audit.findings",
     "Instant": "lakebraid.model.timeline.instant",
-    "LogCompacted": "lakebraid.services.merging.log_compaction",
+    "LogCompactionResult": "lakebraid.services.merging.log_compaction",
     "Plan": "lakebraid.services.plans",
-    "Rescue": "lakebraid.txn.actions.rescue",
     "RestoreResult": "lakebraid.services.savepoints",
+    "RollbackResult": "lakebraid.txn.actions.rescue",
     "Savepoint": "lakebraid.txn.actions.savepoints",
     "ServiceRound": "lakebraid.services.runner",
     "Services": "lakebraid.api.services",
@@ -91,12 +91,25 @@ _HOMES = {
     "sql": "lakebraid.api.sql",
     "write": "lakebraid.api.by_options",
 }
+_RENAMED = {
+    "Archival": "ArchiveResult",
+    "Cleaned": "CleanResult",
+    "Clustered": "ClusteringResult",
+    "Compacted": "CompactionResult",
+    "LogCompacted": "LogCompactionResult",
+    "Rescue": "RollbackResult",
+}
+"""Names that were here once: they still lead to the classes, with a DeprecationWarning."""
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when first used: the command line starts at once, and nobody pays for Spark who does not use it.
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _RENAMED:
+        told = f"lakebraid.{name} is called lakebraid.{_RENAMED[name]} now; the old name will go."
+        import_module("warnings").warn(told, DeprecationWarning, stacklevel=2)
+        return __getattr__(_RENAMED[name])
     if name == "__version__":
         return import_module("importlib.metadata").version("lakebraid")
     raise AttributeError(f"module 'lakebraid' has no attribute {name!r}")
@@ -110,14 +123,14 @@ def __dir__() -> list[str]:
 __all__ = [
     "AccessDenied",
     "Alteration",
-    "Archival",
+    "ArchiveResult",
     "Audit",
     "Changes",
-    "Cleaned",
-    "Clustered",
+    "CleanResult",
+    "ClusteringResult",
     "CommitRefused",
     "CommitUnknown",
-    "Compacted",
+    "CompactionResult",
     "Consumer",
     "CorruptFile",
     "Detail",
@@ -128,14 +141,14 @@ __all__ = [
     "Instant",
     "InvalidArgument",
     "LakebraidError",
-    "LogCompacted",
+    "LogCompactionResult",
     "NotATable",
     "ObjectExists",
     "ObjectNotFound",
     "OutcomeUnknown",
     "Plan",
-    "Rescue",
     "RestoreResult",
+    "RollbackResult",
     "RolledBack",
     "Savepoint",
     "SchemaConflict",

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import lakebraid as lb
 from lakebraid.services.merging import compaction
+from lakebraid.services.settings import Opened
 
 Definition = Callable[[Path], "Written"]
 DEFINITIONS: dict[str, Definition] = {}
@@ -68,4 +69,4 @@ def plan(table: lb.Table) -> str:
 def run_plan(table: lb.Table, start: str) -> None:
     """Executes a plan at once, whoever made it; `compact` would wait whether its maker comes back to it."""
     config, _ = table._writing.settings()
-    compaction.run_plan(table._writing, table._writing.ledger(config), start)
+    compaction.COMPACTION.run(Opened(table._writing, table._writing.ledger(config)), start)

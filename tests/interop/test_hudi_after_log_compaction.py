@@ -9,7 +9,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.format.properties import parse_properties
-from lakebraid.services.merging.log_compaction import LogCompacted
+from lakebraid.services.merging.log_compaction import LogCompactionResult
 from tests.interop import our_tables_merging, our_tables_types, our_tables_writers
 from tests.interop.expected import key_of, name_of
 from tests.interop.our_tables import DEFINITIONS, ROW, create, keys, rows
@@ -62,7 +62,7 @@ def many_writes(table: lb.Table) -> list[str]:
     return ["c1", "a3", "a5", "c6", "a7", "b8"]
 
 
-def log_compact(table: lb.Table) -> LogCompacted:
+def log_compact(table: lb.Table) -> LogCompactionResult:
     (done,) = table.log_compact(logs_min=2)
     assert done.groups
     return done

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lakebraid as lb
-from lakebraid.services.cleaning import open_ledger
+from lakebraid.services.settings import open_table
 from lakebraid.txn.actions.restore import decide_restore
 from tests.interop.our_tables import plan, rows
 from tests.interop.referee import HudiRefused, Referee
@@ -141,7 +141,7 @@ def test_hudi_begins_nothing_while_a_restore_of_ours_is_unfinished(shared: Share
     shared.table.upsert(rows("a", {1: 1}))
     kept = shared.table.savepoint()
     shared.table.upsert(rows("lost", {1: 5}))
-    start, _ = decide_restore(open_ledger(shared.table._writing)[0], "dead", kept.instant)
+    start, _ = decide_restore(open_table(shared.table._writing).ledger, "dead", kept.instant)
     assert start is not None
     with pytest.raises(HudiRefused, match="restore"):
         shared.hudi_writes(rows("h", {2: 1}))

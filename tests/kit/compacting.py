@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from lakebraid.clock import Clock
 from lakebraid.format.log.blocks import read_blocks
 from lakebraid.format.timeline.commit import CommitMetadata
-from lakebraid.services.merging.compaction import Compacted, plan_compaction, run_plan
+from lakebraid.services.merging.compaction import COMPACTION, CompactionResult, plan_compaction
+from lakebraid.services.settings import Opened
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_config
@@ -52,7 +53,7 @@ class Bench:
     settings: Settings
     columns: tuple[str, ...]
     clock: Clock = field(default_factory=CountingClock)
-    compactions: list[Compacted] = field(default_factory=list)
+    compactions: list[CompactionResult] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.storage: Storage = MemoryStorage("memory://compacted", self.clock)
@@ -91,12 +92,12 @@ class Bench:
     def plan(self) -> str | None:
         return plan_compaction(self.ledger)
 
-    def run(self, start: str) -> Compacted:
-        done = run_plan(self.writing, self.ledger, start)
+    def run(self, start: str) -> CompactionResult:
+        done = COMPACTION.run(Opened(self.writing, self.ledger), start)
         self.compactions.append(done)
         return done
 
-    def compact(self) -> Compacted | None:
+    def compact(self) -> CompactionResult | None:
         start = self.plan()
         return None if start is None else self.run(start)
 

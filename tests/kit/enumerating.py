@@ -15,8 +15,8 @@ from typing import Any
 from lakebraid.errors import LakebraidError
 from lakebraid.format.properties import parse_properties
 from lakebraid.model.config import TableConfig, parse_config
-from lakebraid.services.merging import clustering, compaction, log_compaction
 from lakebraid.services.merging import run as claims
+from lakebraid.services.settings import Opened, ServiceSettings, parse_settings
 from lakebraid.storage import Storage
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.writer import Writing
@@ -31,8 +31,15 @@ class Actor:
     """One process: the table as it sees it."""
 
     process: Process
-    ledger: Ledger
-    writing: Writing
+    opened: Opened
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.opened.ledger
+
+    @property
+    def writing(self) -> Writing:
+        return self.opened.writing
 
     @property
     def storage(self) -> Any:
@@ -53,6 +60,7 @@ class Played:
 
     world: World
     config: TableConfig
+    settings: ServiceSettings
     ends: dict[str, Any] = field(default_factory=dict)
     ended_at: dict[str, int] = field(default_factory=dict)
     """How many calls had been made by all when it ended."""
@@ -97,9 +105,10 @@ def every_schedule(
     That shows every outcome, but not who was done first: then `is_reduced` must be False.
     """
     driver = Reduction(switches) if is_reduced and not kills else Enumeration(switches, kills)
-    config = parse_config(parse_properties(objects[".hoodie/hoodie.properties"], "objects"), "objects")
+    properties = parse_properties(objects[".hoodie/hoodie.properties"], "objects")
+    config, settings = parse_config(properties, "objects"), parse_settings(properties)
     for _ in range(runs_max):
-        played = Played(World(0, driver, call_ms=0), config)
+        played = Played(World(0, driver, call_ms=0), config, settings)
         played.world.now = float(now_ms)
         for name, data in objects.items():
             played.world.disk.create(name, data)
@@ -115,15 +124,9 @@ def objects_of(storage: Storage) -> dict[str, bytes]:
 
 
 @contextmanager
-def without_threads(run_tasks: Any) -> Iterator[None]:
-    """The product with heartbeats that end with the claim, and with tasks of the test's own."""
-    changes = (
-        (claims, "Heartbeat", NoHeartbeat),
-        (compaction, "run_tasks", run_tasks),
-        (log_compaction, "run_tasks", run_tasks),
-        (clustering, "run_tasks", run_tasks),
-    )
-    with replaced(changes):
+def without_threads() -> Iterator[None]:
+    """The product with heartbeats that end with the claim."""
+    with replaced([(claims, "Heartbeat", NoHeartbeat)]):
         yield
 
 
@@ -159,7 +162,7 @@ def _spawn(played: Played, label: str, body: Body) -> None:
 
     def run() -> None:
         ledger = Ledger(process.storage, process.clock, played.config)
-        actor = Actor(process, ledger, Writing(process.storage, process.clock))
+        actor = Actor(process, Opened(Writing(process.storage, process.clock), ledger, played.settings))
         try:
             played.ends[label] = body(actor)
         except LakebraidError as error:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from lakebraid.services.cleaning import open_ledger
+from lakebraid.services.settings import open_table
 from lakebraid.txn.actions.restore import decide_restore
 from lakebraid.txn.ledger.ledger import Ledger
 from tests.kit.faults import not_owned
@@ -24,7 +24,7 @@ BEFORE, AFTER = {"a": "2", "b": "1", "c": "2"}, {"a": "1", "b": "1"}
 
 
 def ledger_of(s: Scene) -> Ledger:
-    return open_ledger(s.table._writing)[0]
+    return open_table(s.table._writing).ledger
 
 
 def decided(s: Scene) -> str:

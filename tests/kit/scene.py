@@ -15,7 +15,7 @@ from lakebraid.api.table import Table
 from lakebraid.clock import Clock
 from lakebraid.model.creation.plan import plan_table
 from lakebraid.reading.plan import Source
-from lakebraid.services.merging.compaction import Compacted
+from lakebraid.services.merging.compaction import CompactionResult
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_config, load_timeline
@@ -216,7 +216,7 @@ class Scene:
         self.commit(write)
         return write
 
-    def compact(self, table: Table | None = None) -> list[Compacted]:
+    def compact(self, table: Table | None = None) -> list[CompactionResult]:
         done = (table or self.table).compact()
         self.services += [c.completion_time for c in done]
         return done

@@ -15,8 +15,7 @@ import pytest
 from lakebraid.errors import WriteConflict
 from lakebraid.model.conflicts import Strategy
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.services.merging.clustered import Clustered
-from lakebraid.services.merging.clustering import ClusteringYielded
+from lakebraid.services.merging.clustering import ClusteringResult, ClusteringYielded
 from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.services.plans import run_plan
 from lakebraid.table.loading import load_timeline
@@ -27,7 +26,7 @@ from tests.kit.clustering import Grove
 from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
 from tests.kit.scene import row
 from tests.unit.services.test_clustering_races import clusterer, published, replacement, scenery, writer
-from tests.unit.txn.test_rfc79 import tiny_tasks
+from tests.unit.txn.test_rfc79 import TINY
 
 pytestmark = pytest.mark.simulator
 SWITCHES = [pytest.param(1, id="one switch"), pytest.param(2, id="two switches", marks=pytest.mark.slow)]
@@ -39,7 +38,7 @@ both_ways = pytest.mark.parametrize(
 
 def play(scene: Any, bodies: dict[str, Body], switches: int) -> Iterator[Played]:
     objects, now_ms = scene[:2]
-    with without_threads(tiny_tasks):
+    with without_threads():
         yield from every_schedule(objects, now_ms, bodies, switches=switches)
 
 
@@ -52,11 +51,11 @@ def judge_a_write(played: Played, mode: str) -> tuple[str, str]:
     instant, write = replacement(played), published(played)
     is_written = f"0-1-1_{write.request_time}" in "".join(played.world.disk.names)
     assert is_written == (isinstance(w, str) and w != "moved"), "whoever was told so is there, and nobody else"
-    assert isinstance(c, Clustered | ClusteringYielded), repr(c)
-    if isinstance(c, Clustered) and is_written:
+    assert isinstance(c, ClusteringResult | ClusteringYielded), repr(c)
+    if isinstance(c, ClusteringResult) and is_written:
         assert write.completion_time < instant.request_time, "it replaced a group with rows that it has not read"
     if isinstance(w, WriteConflict):
-        assert isinstance(c, Clustered), "one of the two gets through"
+        assert isinstance(c, ClusteringResult), "one of the two gets through"
         assert instant.completion_time > w.facts["instant"], "it was refused for what it could have seen"
     if isinstance(c, ClusteringYielded):
         assert mode == "gives way", "no writer comes before a protected plan's end"
@@ -76,8 +75,8 @@ def play_a_write(mode: str, strategy: Strategy, switches: int) -> set[tuple[str,
 @pytest.mark.parametrize("switches", SWITCHES)
 def test_of_a_write_and_a_clustering_of_its_group_one_gives_way_exactly_when_it_must(mode, strategy, switches):
     seen = play_a_write(mode, strategy, switches)
-    assert ("Clustered", "str") in seen, "one after the other"
-    assert ("Clustered", "WriteConflict") in seen
+    assert ("ClusteringResult", "str") in seen, "one after the other"
+    assert ("ClusteringResult", "WriteConflict") in seen
     assert (("ClusteringYielded", "str") in seen) == (mode == "gives way")
 
 
@@ -92,7 +91,7 @@ def test_a_write_of_another_group_and_a_clustering_do_not_hinder_each_other(mode
     bodies = {"c": clusterer, "w": writer(group, Strategy.BY_START, updates_allowed=mode == "gives way", is_new=True)}
     for played in play(scene, bodies, switches):
         seen.add((type(played.ends["c"]).__name__, type(played.ends["w"]).__name__))
-    assert seen == {("Clustered", "str")}
+    assert seen == {("ClusteringResult", "str")}
 
 
 # --- clustering against clustering and compaction ---------------------------------------------------------------------------
@@ -107,7 +106,7 @@ def grove_with_logs() -> tuple[dict[str, bytes], int]:
 
 def compactor(actor: Actor) -> Any:
     start = plan_compaction(actor.ledger)
-    return None if start is None else run_plan(actor.writing, actor.ledger, start)
+    return None if start is None else run_plan(actor.opened, start, TINY)
 
 
 def judge_plans(played: Played) -> None:

@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.errors import EnvironmentProblem
-from lakebraid.services.merging import log_compaction
-from lakebraid.spark import merge as compacting
+from lakebraid.services.merging import compaction, log_compaction
 from lakebraid.storage import Storage
-from lakebraid.tasks.merging.compact import CompactPlan, CompactTask, run_compaction_task
+from lakebraid.tasks.merging.compact import CompactTask, MergeContext, run_compaction_task
 from lakebraid.tasks.staged_file import StagedFile
 
 pytestmark = pytest.mark.spark
@@ -45,12 +44,12 @@ def test_executors_put_log_files_together(spark: SparkSession, table: lb.Table) 
     (done,) = table.log_compact(logs_min=2, spark=spark)
     assert (done.groups, done.rows, done.deletes) == (4, 390, 10)
     assert shown(table) == before
-    assert log_compaction.load_log_plan(table._writing.ledger(table._config), done.instant).operations
+    assert log_compaction.LOG_COMPACTION.load(table._writing.ledger(table._config), done.instant).operations
     table.upsert(rows(0, 10, 2))
     assert shown(table) == before, "older than their deletes"
 
 
-def fails_once(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[StagedFile]:
+def fails_once(storage: Storage, plan: MergeContext, task: CompactTask) -> list[StagedFile]:
     """The first of all tasks fails when its work is done; it says so by a file beside the table."""
     done = run_compaction_task(storage, plan, task)
     mark = Path(storage.url.removeprefix("file://")).parent / "failed"
@@ -60,7 +59,7 @@ def fails_once(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[S
     return done
 
 
-def fails(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[StagedFile]:
+def fails(storage: Storage, plan: MergeContext, task: CompactTask) -> list[StagedFile]:
     run_compaction_task(storage, plan, task)
     raise OSError(f"no space left for {task.file_id[:8]}")
 
@@ -68,7 +67,7 @@ def fails(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[Staged
 def test_a_task_that_fails_once_does_not_fail_the_compaction(
     spark: SparkSession, table: lb.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compacting, "run_compaction_task", fails_once)
+    monkeypatch.setattr(compaction, "run_compaction_task", fails_once)
     before = shown(table)
     (done,) = table.compact(spark=spark)
     assert (Path(table.path).parent / "failed").exists()
@@ -81,7 +80,7 @@ def test_a_task_that_always_fails_leaves_the_plan_and_the_table_as_it_was(
 ) -> None:
     before = shown(table)
     with monkeypatch.context() as patch:
-        patch.setattr(compacting, "run_compaction_task", fails)
+        patch.setattr(compaction, "run_compaction_task", fails)
         with pytest.raises(EnvironmentProblem, match="no space left") as caught:
             table.compact(spark=spark)
     assert shown(table) == before

@@ -8,21 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lakebraid.services.archiving import Archival
-from lakebraid.services.cleaning import Cleaned, open_ledger
+from lakebraid.services.archiving import ArchiveResult
+from lakebraid.services.cleaning import CleanResult
 from lakebraid.services.due import Triggers, due_groups, group_lags, parse_triggers
-from lakebraid.services.merging.choose_clusters import clustering_scope
-from lakebraid.services.merging.clustered import Clustered
-from lakebraid.services.merging.clustering import cluster, run_abandoned
-from lakebraid.services.merging.clustering_rules import is_clustering_due
-from lakebraid.services.merging.compaction import Compacted, compact
-from lakebraid.services.merging.log_compaction import LogCompacted
+from lakebraid.services.merging.choose_clusters import ClusteringRequest, is_clustering_due
+from lakebraid.services.merging.clustering import CLUSTERING, ClusteringResult
+from lakebraid.services.merging.compaction import CompactionResult, compact
+from lakebraid.services.merging.engine import choose_engine
+from lakebraid.services.merging.log_compaction import LogCompactionResult
 from lakebraid.services.merging.scope import compaction_scope
-from lakebraid.services.plans import is_removable, plan_delay_ms
+from lakebraid.services.plans import cluster
+from lakebraid.services.rollback import roll_back_dead
 from lakebraid.services.runner import ServiceRound, Step, chosen, parse_seconds, run_round, run_rounds
+from lakebraid.services.settings import open_table
+from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
-from lakebraid.txn.actions.rescue import Rescue, rescue
-from lakebraid.txn.liveness.heartbeat import silence_ms_max
+from lakebraid.txn.actions.rescue import RollbackResult
 from lakebraid.txn.writer import Writing
 
 if TYPE_CHECKING:
@@ -32,23 +33,20 @@ SERVICES: Final = ("rollback", "compact", "log_compact", "cluster", "clean", "ar
 """In the order of a round: what is dead goes first, so that it holds nothing back; what others left comes with each."""
 
 
-LOG_COMPACTION: Final = "hoodie.log.compaction.inline"
-
-
 class Tended(Protocol):
     """What the services need of a table."""
 
-    def rollback(self, *, timeout_seconds: float | None = None) -> Rescue: ...
+    def rollback(self, *, timeout_seconds: float | None = None) -> RollbackResult: ...
 
-    def log_compact(self, *, spark: SparkSession | None = None) -> list[LogCompacted]: ...
+    def log_compact(self, *, spark: SparkSession | None = None) -> list[LogCompactionResult]: ...
 
-    def clean(self) -> Cleaned: ...
+    def clean(self) -> CleanResult: ...
 
-    def archive(self) -> Archival: ...
+    def archive(self) -> ArchiveResult: ...
 
 
 class Services:
-    """The services of one table. Nobody is elected: whatever two processes try at once, one of them decides."""
+    """The services of one table. No process is elected: whatever two of them try at once, one of them decides."""
 
     def __init__(self, table: Tended, writing: Writing, options: Mapping[str, str]) -> None:
         self._table, self._writing, self._options = table, writing, options
@@ -82,7 +80,7 @@ class Services:
 
     def run_inline(self) -> ServiceRound:
         """What is due after a commit, in its process. No error comes out of it: the write is published in any case."""
-        steps = self._steps() | {"rollback": self._rescue}
+        steps = self._steps() | {"rollback": self._roll_back_dead}
         return run_round(steps, self._writing.clock)
 
     def _steps(
@@ -101,50 +99,42 @@ class Services:
         }
         return {name: steps[name] for name in chosen(SERVICES, only)}
 
-    def _rollback(self) -> Rescue | None:
+    def _rollback(self) -> RollbackResult | None:
         done = self._table.rollback()
-        return done if done != Rescue() else None
+        return done if done != RollbackResult() else None
 
-    def _rescue(self) -> Rescue | None:
+    def _roll_back_dead(self) -> RollbackResult | None:
         """The same without looking for stray files, which takes a listing of the whole table."""
-        ledger, properties = open_ledger(self._writing)
-        done = rescue(
-            ledger,
-            ledger.clock.token(),
-            timeout_ms=silence_ms_max(ledger.config),
-            plan_delay_ms=plan_delay_ms(properties),
-        )
-        return done if done != Rescue() else None
+        done = roll_back_dead(open_table(self._writing))
+        return done if done != RollbackResult() else None
 
-    def _compact(self, spark: SparkSession | None, triggers: Triggers | None) -> list[Compacted]:
+    def _compact(self, spark: SparkSession | None, triggers: Triggers | None) -> list[CompactionResult]:
         # Without any group this still executes the plans whose executors died.
-        ledger, properties = open_ledger(self._writing)
-        view = load_view(ledger.storage, ledger.config, ledger.clock)
-        lags = group_lags(view, ledger.config.zone)
-        due = due_groups(lags, triggers or parse_triggers(properties), ledger.clock.now_ms())
-        scope = replace(compaction_scope(None, properties), groups=due)
-        return compact(self._writing, scope=scope, options=self._options, spark=spark)
+        opened = open_table(self._writing, is_written=True)
+        ledger, settings = opened.ledger, opened.settings
+        lags = group_lags(load_view(ledger.storage, ledger.config, ledger.clock), ledger.config.zone)
+        due = due_groups(lags, triggers or parse_triggers(settings), ledger.clock.now_ms())
+        scope = replace(compaction_scope(settings), groups=due)
+        return compact(opened, scope=scope, engine=choose_engine(self._options, spark))
 
-    def _log_compact(self, spark: SparkSession | None, *, is_wanted: bool) -> list[LogCompacted]:
+    def _log_compact(self, spark: SparkSession | None, *, is_wanted: bool) -> list[LogCompactionResult]:
         # Not every reader knows log compactions, and at the defaults a compaction is due as soon: so it is asked for.
-        stated = open_ledger(self._writing)[1].get(LOG_COMPACTION, "")
-        if not is_wanted and stated.strip().lower() != "true":
+        if not is_wanted and not open_table(self._writing).settings.log_compaction_inline.is_true:
             return []
         return self._table.log_compact(spark=spark)
 
-    def _cluster(self, spark: SparkSession | None, *, is_wanted: bool) -> list[Clustered]:
-        ledger, properties = open_ledger(self._writing)
-        if ledger.config.index == "bucket":
+    def _cluster(self, spark: SparkSession | None, *, is_wanted: bool) -> list[ClusteringResult]:
+        opened, engine = open_table(self._writing), choose_engine(self._options, spark)
+        if opened.config.index == "bucket":
             return []
-        if is_wanted or is_clustering_due(ledger, properties):
-            scope, may_go = clustering_scope(properties), is_removable(properties, "clustering")
-            return cluster(self._writing, scope=scope, options=self._options, spark=spark, is_removable=may_go)
-        return run_abandoned(self._writing, ledger, options=self._options, spark=spark)
+        if is_wanted or is_clustering_due(load_timeline(opened.storage, opened.config).writes, opened.settings):
+            return cluster(opened, ClusteringRequest(), engine)
+        return CLUSTERING.run_abandoned(opened, engine)
 
-    def _clean(self) -> Cleaned | None:
+    def _clean(self) -> CleanResult | None:
         done = self._table.clean()
         return done if done.files or done.finished or done.rolled_back else None
 
-    def _archive(self) -> Archival | None:
+    def _archive(self) -> ArchiveResult | None:
         done = self._table.archive()
         return done if done.instants else None

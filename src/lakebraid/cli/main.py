@@ -84,7 +84,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Do whatever is due, again and again: run it beside a table, in any number of copies.",
     ),
     "status": (
-        "lakebraid.cli.status:status",
+        "lakebraid.cli.looking:status",
         "Show who writes, what waits, what is due, who holds back what, and what to run.",
     ),
     "view": (

@@ -7,13 +7,13 @@ from functools import singledispatch
 from typing import Any
 
 from lakebraid.inspect.status_text import counted
-from lakebraid.services.archiving import Archival
-from lakebraid.services.merging.clustered import Clustered
-from lakebraid.services.merging.compaction import Compacted
-from lakebraid.services.merging.log_compaction import LogCompacted
+from lakebraid.services.archiving import ArchiveResult
+from lakebraid.services.merging.clustering import ClusteringResult
+from lakebraid.services.merging.compaction import CompactionResult
+from lakebraid.services.merging.log_compaction import LogCompactionResult
 from lakebraid.services.savepoints import RestoreResult
 from lakebraid.table.grid import printable, text_bytes
-from lakebraid.txn.actions.rescue import Rescue
+from lakebraid.txn.actions.rescue import RollbackResult
 from lakebraid.txn.actions.savepoints import Savepoint
 
 
@@ -24,25 +24,25 @@ def told(result: Any) -> str:
 
 
 @told.register
-def _(done: Compacted) -> str:
+def _(done: CompactionResult) -> str:
     what = f"{counted(done.groups, 'file group')}, {counted(done.rows, 'row')}, {text_bytes(done.bytes)}"
     return f"compaction {done.instant}: {what}; completed {done.completion_time}"
 
 
 @told.register
-def _(done: LogCompacted) -> str:
+def _(done: LogCompactionResult) -> str:
     what = f"{counted(done.logs, 'log file')} of {counted(done.groups, 'file group')}, {text_bytes(done.bytes)}"
     return f"log compaction {done.instant}: {what}; completed {done.completion_time}"
 
 
 @told.register
-def _(done: Clustered) -> str:
+def _(done: ClusteringResult) -> str:
     what = f"{counted(done.replaced, 'file group')} put into {done.groups:,}, {counted(done.rows, 'row')}, {text_bytes(done.bytes)}"
     return f"clustering {done.instant}: {what}; completed {done.completion_time}"
 
 
 @told.register
-def _(done: Rescue) -> str:
+def _(done: RollbackResult) -> str:
     parts = [
         (f"took back {counted(len(done.rolled_back), 'dead write')}", done.rolled_back),
         (f"took back {counted(len(done.plans), 'plan')}", done.plans),
@@ -53,7 +53,7 @@ def _(done: Rescue) -> str:
 
 
 @told.register
-def _(done: Archival) -> str:
+def _(done: ArchiveResult) -> str:
     held = f"; held back: {done.held_back_by}" if done.held_back_by else ""
     return f"archive: {counted(done.instants, 'instant')}{held}"
 

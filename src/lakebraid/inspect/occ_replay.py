@@ -26,7 +26,7 @@ class Hindsight:
 def look_back(storage: Storage, config: TableConfig, clock: Clock) -> Hindsight:
     """Holds every completed write against those that completed while it ran, by RFC-71, as if each had been checked.
 
-    One that would have been refused stands in nobody's way. Nobody is thought to try again.
+    A write that would have been refused stands in no other's way, and is not thought to be tried again.
     """
     timeline = load_timeline(storage, config)
     writes = [w for w in timeline.writes if kind_of(w) is Kind.INGESTION]

@@ -19,11 +19,11 @@ from lakebraid.model.timeline.instant import COMPLETED_AS
 from lakebraid.services.archiving import Keep, choose, keep_of
 from lakebraid.services.due import due_groups, group_lags, parse_triggers
 from lakebraid.services.merging.choose_groups import open_writes_of
-from lakebraid.services.plans import plan_delay_ms
+from lakebraid.services.rollback import plan_delay_ms
+from lakebraid.services.settings import parse_settings
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_config
 from lakebraid.table.view import View, load_view
-from lakebraid.txn.checks.file_groups import allows_updates
 from lakebraid.txn.checks.pending_plans import load_planned, planned_parts
 from lakebraid.txn.hudi.file_lock import LOCK as FILE_LOCK
 from lakebraid.txn.hudi.lease_lock import LOCK as LEASE_LOCK
@@ -147,8 +147,9 @@ class Status:
 def load_status(storage: Storage, clock: Clock) -> Status:
     """The table as it is now, by this machine's clock."""
     config, properties = load_config(storage)
+    settings = parse_settings(properties)
     ledger = Ledger(storage, clock, config)
-    look = _Look(storage, config, ledger.newest().state, clock.now_ms(), allows_updates(properties))
+    look = _Look(storage, config, ledger.newest().state, clock.now_ms(), settings.allows_updates)
     view = load_view(storage, config, clock)
     lags = group_lags(view, config.zone)
     completed = [i for i in view.timeline.completed if i.is_write]
@@ -158,7 +159,7 @@ def load_status(storage: Storage, clock: Clock) -> Status:
         bytes=sum(lag.log_bytes for lag in lags),
         oldest_ms=max((look.now_ms - lag.oldest_ms for lag in lags), default=0),
         due_groups=len(
-            due_groups(lags, parse_triggers(properties), look.now_ms)
+            due_groups(lags, parse_triggers(settings), look.now_ms)
             - {part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline)}
         ),
     )
@@ -174,10 +175,10 @@ def load_status(storage: Storage, clock: Clock) -> Status:
         restores=tuple(sorted(look.state.restores)),
         leases=tuple(HolderStatus(v.holder, v.time, look.age_ms(v.time)) for v in look.state.leases.values()),
         consumers=tuple(HolderStatus(n, time, look.age_ms(time)) for n, time in look.state.consumers.items()),
-        archival=_archival(ledger, look.state, keep_of(properties), len(completed)),
+        archival=_archival(ledger, look.state, keep_of(settings), len(completed)),
         lock=None if config.lock_provider is None else look.lock_owner(),
     )
-    return _advised(status, plan_delay_ms(properties))
+    return _advised(status, plan_delay_ms(settings))
 
 
 def _archival(ledger: Ledger, state: LedgerState, keep: Keep, writes: int) -> ArchivalLag:

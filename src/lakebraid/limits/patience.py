@@ -137,9 +137,6 @@ RESTORES_FINISHED_MAX: Final = 8
 RESTORES_KEPT: Final = 16
 """Finished restores that the ledger remembers, so that a restorer whose answer got lost does not restore twice."""
 
-SERVICE_INTERVAL_SECONDS: Final = 30.0
-"""How often a service runner looks at a table: a dead writer is found after two minutes, log files gather by the minute."""
-
 COMPACT_JOB_ATTEMPTS_MAX: Final = 2
 """Runs of a Spark job that compacts; a cluster repeats failed tasks by itself, a local Spark does not."""
 

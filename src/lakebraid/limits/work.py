@@ -7,9 +7,6 @@ from typing import Final
 
 from lakebraid.limits.units import GIB, KIB, MIB
 
-CORRUPT_SCAN_BYTES: Final = 1 * MIB
-"""How much is looked at in one go when searching the next block after a damaged one."""
-
 BATCH_ROWS: Final = 65_536
 """Rows of one Arrow batch on the way through a merge: a few MiB, so that memory stays flat."""
 

@@ -7,7 +7,7 @@ completed write stays that is older than everything which may still have uncommi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from lakebraid import limits
@@ -16,6 +16,7 @@ from lakebraid.format.names import parse_timeline_file
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import GroupId, outlives
 from lakebraid.model.timeline.timeline import Timeline
+from lakebraid.services.settings import Opened, ServiceSettings
 from lakebraid.table.loading import load_commit, load_table
 from lakebraid.txn.actions.archive import Chosen, archivable, decide_archive, finish_archive, tend_history
 from lakebraid.txn.actions.rescue import sweep
@@ -25,7 +26,6 @@ from lakebraid.txn.hudi.reconcile import victims_since
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.writer import Writing
 
 _SCHEMAS_TRIED = 20
 """Commits that are asked whether they state the table's schema; every one of ours does."""
@@ -49,7 +49,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Archival:
+class ArchiveResult:
     """What an archiving did, or, with `dry_run`, would do."""
 
     instants: int
@@ -61,14 +61,13 @@ class Archival:
 
 
 def archive(
-    writing: Writing, keep_min: int | None = None, keep_max: int | None = None, *, dry_run: bool = False
-) -> Archival:
+    opened: Opened, keep_min: int | None = None, keep_max: int | None = None, *, dry_run: bool = False
+) -> ArchiveResult:
     """Moves old instants into the history, and first those that others decided to move and did not.
 
     Any number of processes may do so at once, and any of them may die on the way.
     """
-    config, properties = writing.settings()
-    ledger, keep = writing.ledger(config), keep_of(properties, keep_min, keep_max)
+    ledger, keep = opened.ledger, keep_of(opened.settings, keep_min, keep_max)
     if dry_run:
         return _planned(ledger, keep)
     txn = ledger.clock.token()
@@ -78,38 +77,37 @@ def archive(
     moved = finish_archive(ledger, txn)
     tend_history(ledger, txn)
     forget_maps(ledger, ledger.newest().state)
-    writing.remember(ledger)
-    return Archival(moved, chosen.until, chosen.held_back_by)
+    opened.writing.remember(ledger)
+    return ArchiveResult(moved, chosen.until, chosen.held_back_by)
 
 
 def plan_archive(
-    writing: Writing, keep_min: int | None = None, keep_max: int | None = None, *, dry_run: bool = False
-) -> Archival | None:
+    opened: Opened, keep_min: int | None = None, keep_max: int | None = None, *, dry_run: bool = False
+) -> ArchiveResult | None:
     """Decides up to where instants are archived and moves none; None if there is nothing to do."""
-    config, properties = writing.settings()
-    ledger, keep = writing.ledger(config), keep_of(properties, keep_min, keep_max)
+    ledger, keep = opened.ledger, keep_of(opened.settings, keep_min, keep_max)
     if dry_run:
         planned = _planned(ledger, keep)
     else:
         swept = sweep_dead(ledger)
         chosen = decide_archive(ledger, ledger.clock.token(), lambda now: choose(now, keep, swept))
-        writing.remember(ledger)
-        planned = Archival(len(chosen.instants), chosen.until, chosen.held_back_by)
+        opened.writing.remember(ledger)
+        planned = ArchiveResult(len(chosen.instants), chosen.until, chosen.held_back_by)
     return planned if planned.instants else None
 
 
-def _planned(ledger: Ledger, keep: Keep) -> Archival:
+def _planned(ledger: Ledger, keep: Keep) -> ArchiveResult:
     chosen = choose(Round(ledger, ledger.newest().state, 0), keep)
-    return Archival(len(chosen.instants), chosen.until, chosen.held_back_by)
+    return ArchiveResult(len(chosen.instants), chosen.until, chosen.held_back_by)
 
 
-def keep_of(properties: Mapping[str, str], writes_min: int | None = None, writes_max: int | None = None) -> Keep:
-    """What was asked for, then what the table's properties say; a cleaner of Hudi needs the writes that it retains."""
+def keep_of(settings: ServiceSettings, writes_min: int | None = None, writes_max: int | None = None) -> Keep:
+    """What was asked for, then what the table's settings say; a cleaner of Hudi needs the writes that it retains."""
     found = Keep()
     try:
-        least = int(properties.get("hoodie.keep.min.commits") or found.writes_min)
-        most = int(properties.get("hoodie.keep.max.commits") or found.writes_max)
-        retained = int(properties.get("hoodie.clean.commits.retained") or 0)
+        least = int(settings.keep_min.text or found.writes_min)
+        most = int(settings.keep_max.text or found.writes_max)
+        retained = int(settings.clean_commits.text or 0)
     except ValueError as error:
         raise InvalidArgument(
             "hoodie.keep.min.commits, hoodie.keep.max.commits or hoodie.clean.commits.retained is no number. Nothing was "
@@ -122,7 +120,7 @@ def keep_of(properties: Mapping[str, str], writes_min: int | None = None, writes
 def sweep_dead(ledger: Ledger) -> str:
     """Removes what writes have left that were rolled back long ago, and gives the time before which that was.
 
-    A writer that learns at its commit that it was rolled back has put its files down by then. Nobody reads them while the
+    A writer that learns at its commit that it was rolled back has put its files down by then. No reader takes them while the
     timeline begins before it; archived past, they would pass for committed.
     """
     now = Round(ledger, ledger.newest().state, 0)

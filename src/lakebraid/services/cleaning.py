@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cleaning: files go that no retained version needs, and nothing that anybody still holds.
+"""Cleaning: files go that no retained version needs, and that no reader, savepoint, plan or write still holds.
 
 What goes is decided in the ledger, against the timeline of that very moment, so no savepoint, plan, write or lease can
-slip in between. The deletes come afterwards; whoever finds a clean unfinished brings it to its end.
+slip in between. The deletes come afterwards; a process that finds a clean unfinished finishes it.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
@@ -20,10 +20,11 @@ from lakebraid.format.timeline.services import CleanPlan, parse_clean_metadata, 
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import COMPLETED_AS, Instant, action_family
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.model.writable import check_tended
 from lakebraid.services.retention import Choice, Committed, Hold, Past, Retention, choose_files
+from lakebraid.services.rollback import plan_delay_ms, roll_back_dead
+from lakebraid.services.settings import Opened
 from lakebraid.table.grid import text_bytes
-from lakebraid.table.loading import Loaded, load_config, load_table
+from lakebraid.table.loading import Loaded, load_table
 from lakebraid.table.replaced import load_replacements
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import Removal, decide_clean, finish_clean
@@ -35,25 +36,24 @@ from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import storage_now_ms
 from lakebraid.txn.liveness.leases import NEVER, expired_leases
-from lakebraid.txn.writer import Writing
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanResult:
     """What a clean removed, or, as a dry run, would remove."""
 
     instants: tuple[str, ...] = ()
-    """The starts of the cleans that were decided; none if there was nothing to do, or as a dry run."""
+    """The request times of the cleans that were decided; none if there was nothing to do, or as a dry run."""
     files: tuple[str, ...] = ()
     bytes: int = 0
     readable_since: str | None = None
     """Every version from this completion time on stays readable; None: all that there are."""
     held_back: tuple[str, ...] = ()
-    """Who keeps back what the policy alone would remove, the oldest first."""
+    """What holds back files that the policy alone would remove, the oldest first."""
     finished: tuple[str, ...] = ()
     """Cleans that others had left unfinished."""
     rolled_back: tuple[str, ...] = ()
-    """Starts of dead writes and of removable plans to which nobody came: they were taken back before anything else."""
+    """Request times of dead writes and of removable plans without an executor: they were rolled back first."""
     is_dry_run: bool = False
 
     def __str__(self) -> str:
@@ -64,20 +64,25 @@ class Cleaned:
         return "\n".join(lines)
 
 
-def open_ledger(writing: Writing) -> tuple[Ledger, Mapping[str, str]]:
-    """A ledger for services that need not know how rows are written, and the table's properties as they are now."""
-    config, properties = load_config(writing.storage)
-    completed = writing.completions(config) if config.timezone != "UTC" else None
-    check_tended(config, properties, writing.storage.url, completed=completed)
-    return writing.ledger(config), properties
+def clean_table(
+    opened: Opened, retention: Retention, *, delay_minutes: float | None = None, dry_run: bool = False
+) -> CleanResult:
+    """Rolls dead writers back, and removable plans that are older than `delay_minutes` or the table's setting; then
+    removes what the policy allows and is not held back.
+    """
+    plan_delay_ms(opened.settings, delay_minutes)  # a wrong one is refused by a dry run, too
+    if dry_run:
+        return clean(opened.ledger, retention, dry_run=True)
+    first = roll_back_dead(opened, delay_minutes=delay_minutes)
+    return replace(clean(opened.ledger, retention), rolled_back=first.rolled_back + first.plans)
 
 
-def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cleaned:
-    """Removes what the policy allows and nobody holds; first ends cleans that others left."""
+def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> CleanResult:
+    """Removes what the policy allows and is not held back; first finishes cleans that other processes left."""
     if dry_run:
         now = Round(ledger, ledger.newest().state, 0)
         choice = _choose(now, retention, expired_leases(ledger, now.state))
-        return _cleaned((), [choice], is_dry_run=True)
+        return replace(_cleaned((), [choice]), is_dry_run=True)
     txn = ledger.clock.token()
     finished = finish_cleans(ledger, txn)
     starts: list[str] = []
@@ -91,11 +96,11 @@ def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cle
         finish_clean(ledger, txn, start)
         if len(choice.files) < limits.CLEAN_FILES_MAX:
             break
-    return _cleaned(tuple(starts), choices, finished=finished)
+    return replace(_cleaned(tuple(starts), choices), finished=finished)
 
 
 def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice]:
-    """Decides a clean that anybody may execute: its start, or None if nothing may go; and what was chosen, or held."""
+    """Decides a clean that any process may execute: its request time, or None if nothing may go; and what was chosen."""
     ledger.may_ask = True
     chosen: list[Choice] = [Choice()]
 
@@ -109,20 +114,19 @@ def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice
 
 
 def finish_cleans(ledger: Ledger, txn: str) -> tuple[str, ...]:
-    """Ends every clean that was decided and not reported done; whoever decided it may be at it as well."""
+    """Finishes every clean that was decided and not reported done; the process that decided it may do so as well."""
     left = sorted(ledger.newest().state.cleans)
     return tuple(start for start in left if finish_clean(ledger, txn, start) is not None)
 
 
-def _cleaned(starts: tuple[str, ...], choices: Sequence[Choice], **facts: object) -> Cleaned:
+def _cleaned(starts: tuple[str, ...], choices: Sequence[Choice]) -> CleanResult:
     files = {file.name: file for choice in choices for file in choice.files}
-    return Cleaned(
+    return CleanResult(
         instants=starts,
         files=tuple(sorted(files)),
         bytes=sum(file.size for file in files.values()),
         readable_since=choices[0].since,
         held_back=tuple(str(hold) for hold in choices[0].holds),
-        **facts,  # type: ignore[arg-type]
     )
 
 
@@ -178,7 +182,7 @@ def _cutoff(ledger: Ledger, retention: Retention) -> str:
 
 
 def _holds(now: Round, timeline: Timeline, expired: Sequence[str]) -> Iterator[Hold]:
-    """Everybody who still needs an older version."""
+    """Everything that still needs an older version."""
     yield from _work_in_progress(now, timeline)
     for token, lease in now.state.leases.items():
         if token not in expired:

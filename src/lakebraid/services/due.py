@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Final
@@ -12,12 +12,9 @@ from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.services.settings import ServiceSettings, Setting
 from lakebraid.table.view import View
 
-_COMMITS: Final = "hoodie.compact.inline.max.delta.commits"
-_SECONDS: Final = "hoodie.compact.inline.max.delta.seconds"
-_STRATEGY: Final = "hoodie.compact.inline.trigger.strategy"
-_SHARE: Final = "hoodie.lakebraid.compact.log.share"
 _STRATEGIES: Final = ("NUM_COMMITS", "NUM_COMMITS_AFTER_LAST_REQUEST", "TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME")
 
 
@@ -89,31 +86,31 @@ def due_groups(lags: Iterable[GroupLag], triggers: Triggers, now_ms: int) -> fro
     return frozenset(lag.group for lag in lags if triggers.are_met(lag, now_ms))
 
 
-def parse_triggers(properties: Mapping[str, str]) -> Triggers:
-    """What the table says, in Hudi's names; the defaults where it says nothing."""
-    strategy = (properties.get(_STRATEGY) or "").strip().upper()
+def parse_triggers(settings: ServiceSettings) -> Triggers:
+    """What the table's settings say; the defaults where they say nothing."""
+    strategy = (settings.trigger_strategy.text or "").strip().upper()
     if strategy and strategy not in _STRATEGIES:
         raise InvalidArgument(
-            f"{_STRATEGY}={strategy!r:.60} is none of {', '.join(_STRATEGIES)}. Nothing was changed. Correct the table's "
+            f"{settings.trigger_strategy.name}={strategy!r:.60} is none of {', '.join(_STRATEGIES)}. Nothing was changed. Correct the table's "
             "property, or remove it."
         )
     plain = Triggers()
     return Triggers(
-        logs=int(_number(properties, _COMMITS, plain.logs)),
-        seconds=_number(properties, _SECONDS, plain.seconds),
-        share=_number(properties, _SHARE, plain.share),
+        logs=int(_number(settings.trigger_logs, plain.logs)),
+        seconds=_number(settings.trigger_seconds, plain.seconds),
+        share=_number(settings.trigger_share, plain.share),
         strategy=strategy,
     )
 
 
-def _number(properties: Mapping[str, str], name: str, default: float) -> float:
-    text = properties.get(name)
-    if text is None:
+def _number(setting: Setting, default: float) -> float:
+    if setting.text is None:
         return default
     try:
-        value = float(text)
+        value = float(setting.text)
     except ValueError:
         value = 0.0
     if 0 < value < 10**12:
         return value
+    name, text = setting.name, setting.text
     raise InvalidArgument(f"{name}={text!r:.60} must be a positive number. Nothing was changed. Correct the property.")

@@ -1,47 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans as values: decided by one process, executed by another, by any number of them, or found to be done.
 
-Whoever executes a plan that somebody else has completed gets the result of that one (RFC-79, rows A to C). Whoever meets
-a living executor is told so, and nothing is changed.
+A process that executes a plan which another one has completed gets the result of that one (RFC-79, rows A to C). If the
+plan has a living executor, it is refused with that reason, and nothing is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar
 
-from lakebraid import limits
 from lakebraid.errors import CommitRefused, InvalidArgument
-from lakebraid.format.names import State
-from lakebraid.format.timeline.commit import CommitMetadata
-from lakebraid.format.timeline.plans import CompactionPlan
+from lakebraid.format.timeline.plans import ClusteringPlan, CompactionPlan
+from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
-from lakebraid.services.cleaning import Cleaned
-from lakebraid.services.merging import compaction
-from lakebraid.services.merging.clustered import clustered
-from lakebraid.services.merging.clustering import run_clustering
-from lakebraid.services.merging.compaction import Compacted
-from lakebraid.services.merging.log_compaction import LogCompacted, run_log_plan
+from lakebraid.services import cleaning
+from lakebraid.services.cleaning import CleanResult
+from lakebraid.services.merging import clustering, compaction, log_compaction
+from lakebraid.services.merging.choose_clusters import ClusteringRequest, clustering_scope, sort_columns_of
+from lakebraid.services.merging.clustering import CLUSTERING, ClusteringResult, check_clusterable
+from lakebraid.services.merging.compaction import COMPACTION, CompactionResult
+from lakebraid.services.merging.engine import LOCAL, MergeEngine
+from lakebraid.services.merging.log_compaction import LOG_COMPACTION, LogCompactionResult
+from lakebraid.services.merging.run import MergeService
+from lakebraid.services.merging.scope import (
+    CompactionRequest,
+    Scope,
+    compaction_scope,
+    list_of_names,
+    log_compaction_scope,
+)
+from lakebraid.services.retention import Retention
+from lakebraid.services.settings import Opened, Setting
 from lakebraid.table.grid import text_bytes
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import finish_clean, load_clean_plan
 from lakebraid.txn.actions.plans import ClaimLost
-from lakebraid.txn.actions.rescue import Rescue
-from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
-from lakebraid.txn.ledger.entries import PendingPlan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Round
-from lakebraid.txn.liveness.heartbeat import is_expired, silence_ms_max, storage_now_ms
-from lakebraid.txn.writer import Writing
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-PLAN_DELAY: Final = "hoodie.lakebraid.table.service.rollback.delay.minutes"
+P = TypeVar("P")
+_SERVICES: Final[Mapping[str, MergeService[Any, Any]]] = {
+    service.action: service for service in (COMPACTION, LOG_COMPACTION, CLUSTERING)
+}
+"""By the action of their plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,83 +66,143 @@ class Plan:
         return f"{name}: {self.what}" if self.what else name
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """How plans of one kind are executed, and how the result of a completed one is read off its commit."""
-
-    run: Callable[..., Any]
-    """(writing, ledger, start, options=, spark=) -> result"""
-    result: Callable[[str, str, CommitMetadata], Any]
-    """(start, completion, metadata) -> the same result"""
+def plan_compaction(opened: Opened, request: CompactionRequest, *, dry_run: bool = False) -> Plan | None:
+    """Decides which groups to compact; None if there is nothing to do. With `dry_run` nothing is decided."""
+    ledger, scope, sort_by = opened.ledger, _scope(opened, request), list_of_names(request.sort_by)
+    if dry_run:
+        return _drafted(compaction.draft_compaction(ledger, scope, sort_by), COMPACTION, groups_text)
+    return _decided(opened, compaction.plan_compaction(ledger, scope, sort_by), COMPACTION, groups_text)
 
 
-def compacted(start: str, completion: str, metadata: CommitMetadata) -> Compacted:
-    """The result of a compaction by its commit: the same that its executor was given."""
-    stats = [stat for found in metadata.write_stats.values() for stat in found]
-    bases = [stat for stat in stats if stat.log_files is None]
-    return Compacted(
-        start,
-        completion,
-        groups=len(bases),
-        rows=sum(stat.num_writes or 0 for stat in bases),
-        tombstones=sum(stat.num_deletes or 0 for stat in stats if stat.log_files is not None),
-        bytes=sum(stat.file_size_in_bytes or 0 for stat in stats),
-    )
+def compact(opened: Opened, request: CompactionRequest, engine: MergeEngine) -> list[CompactionResult]:
+    """Plans and executes a compaction, then executes plans whose executors died."""
+    sort_by = list_of_names(request.sort_by)
+    return compaction.compact(opened, scope=_scope(opened, request), sort_by=sort_by, engine=engine)
 
 
-def log_compacted(start: str, completion: str, metadata: CommitMetadata) -> LogCompacted:
-    """The result of a log compaction by its commit: the same that its executor was given."""
-    stats = [stat for found in metadata.write_stats.values() for stat in found]
-    return LogCompacted(
-        start,
-        completion,
-        groups=len(stats),
-        logs=sum(stat.total_log_files_compacted or 0 for stat in stats),
-        rows=sum(stat.num_writes or 0 for stat in stats),
-        deletes=sum(stat.num_deletes or 0 for stat in stats),
-        bytes=sum(stat.file_size_in_bytes or 0 for stat in stats),
-    )
+def _scope(opened: Opened, request: CompactionRequest) -> Scope:
+    before = None
+    if request.older_than_seconds is not None:
+        moment_ms = opened.ledger.clock.now_ms() - int(request.older_than_seconds * 1000)
+        before = format_instant_time(moment_ms, opened.config.zone)
+    return compaction_scope(opened.settings, request, before=before)
 
 
-SERVICES: Final[Mapping[str, Service]] = {
-    "compaction": Service(compaction.run_plan, compacted),
-    "logcompaction": Service(run_log_plan, log_compacted),
-    "clustering": Service(run_clustering, clustered),
-}
-"""By the action of their plans."""
-
-
-def run_plan(
-    writing: Writing,
-    ledger: Ledger,
-    start: str,
+def plan_log_compaction(
+    opened: Opened,
     *,
-    services: Mapping[str, Service] = SERVICES,
-    options: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-) -> Any:
-    """The result of the plan: executed now, or by whoever completed it before or meanwhile.
+    logs_min: int | None = None,
+    partitions: Sequence[str] | None = None,
+    removable: bool | None = None,
+    dry_run: bool = False,
+) -> Plan | None:
+    """Decides which log files to put together; None if there is nothing to do. With `dry_run` nothing is decided."""
+    ledger, scope = opened.ledger, log_compaction_scope(opened.settings, logs_min=logs_min, partitions=partitions)
+    may_go = _is_removable(opened.settings.log_compaction_removable, removable)
+    if dry_run:
+        return _drafted(log_compaction.draft_log_compaction(ledger, scope), LOG_COMPACTION, groups_text, may_go)
+    start = log_compaction.plan_log_compaction(ledger, scope, is_removable=may_go)
+    return _decided(opened, start, LOG_COMPACTION, groups_text, may_go)
 
-    ClaimLost if a living executor has it, or if it is removable and was begun before; RolledBack if it was taken back.
+
+def log_compact(
+    opened: Opened,
+    engine: MergeEngine,
+    *,
+    logs_min: int | None = None,
+    partitions: Sequence[str] | None = None,
+    removable: bool | None = None,
+) -> list[LogCompactionResult]:
+    """Plans and executes a log compaction, then executes plans whose executors died."""
+    scope = log_compaction_scope(opened.settings, logs_min=logs_min, partitions=partitions)
+    may_go = _is_removable(opened.settings.log_compaction_removable, removable)
+    return log_compaction.log_compact(opened, scope=scope, is_removable=may_go, engine=engine)
+
+
+def plan_clustering(opened: Opened, request: ClusteringRequest, *, dry_run: bool = False) -> Plan | None:
+    """Decides what to cluster; None if there is nothing to do. With `dry_run` nothing is decided."""
+    check_clusterable(opened)
+    ledger, scope = opened.ledger, clustering_scope(opened.settings, request)
+    may_go = _is_removable(opened.settings.clustering_removable, request.removable)
+    if dry_run:
+        return _drafted(clustering.draft_clustering(ledger, scope), CLUSTERING, _clusters_text, may_go)
+    start = clustering.plan_clustering(ledger, scope, is_removable=may_go)
+    return _decided(opened, start, CLUSTERING, _clusters_text, may_go)
+
+
+def cluster(opened: Opened, request: ClusteringRequest, engine: MergeEngine) -> list[ClusteringResult]:
+    """Plans and executes a clustering, then executes plans whose executors died."""
+    scope = clustering_scope(opened.settings, request)
+    may_go = _is_removable(opened.settings.clustering_removable, request.removable)
+    return clustering.cluster(opened, scope=scope, is_removable=may_go, engine=engine)
+
+
+def plan_clean(opened: Opened, retention: Retention, *, dry_run: bool = False) -> Plan | None:
+    """Decides what a clean removes; None if nothing may go. With `dry_run` nothing is decided."""
+    if dry_run:
+        count = len(cleaning.clean(opened.ledger, retention, dry_run=True).files)
+        return Plan("clean", None, what=f"remove {count:,} files") if count else None
+    start, choice = cleaning.plan_clean(opened.ledger, retention)
+    return None if start is None else Plan("clean", start, what=f"remove {len(choice.files):,} files")
+
+
+def _drafted(
+    plan: P | None, service: MergeService[P, Any], text: Callable[[P], str], may_go: bool = False
+) -> Plan | None:
+    return None if plan is None else Plan(service.action, None, may_go, text(plan))
+
+
+def _decided(
+    opened: Opened, start: str | None, service: MergeService[P, Any], text: Callable[[P], str], may_go: bool = False
+) -> Plan | None:
+    opened.writing.remember(opened.ledger)
+    if start is None:
+        return None
+    return Plan(service.action, start, may_go, text(service.load(opened.ledger, start)))
+
+
+def _is_removable(stated: Setting, asked: bool | None) -> bool:
+    return stated.is_true if asked is None else asked
+
+
+def instant_of(plan: Plan | str) -> str:
+    """The instant of a plan, given as such or by it; InvalidArgument if it was never decided."""
+    instant = plan if isinstance(plan, str) else plan.instant
+    if instant is None:
+        raise InvalidArgument("This plan was only thought of (dry_run). Nothing was changed. Plan it without dry_run.")
+    return instant
+
+
+def run_plan(opened: Opened, start: str, engine: MergeEngine = LOCAL) -> Any:
+    """The result of the plan: executed now, or by the process that has completed it.
+
+    ClaimLost if a living executor has it, or if it is removable and was begun before; RolledBack if it was rolled back.
     """
+    done = _run(opened, start, engine)
+    opened.writing.remember(opened.ledger)
+    return done
+
+
+def _run(opened: Opened, start: str, engine: MergeEngine) -> Any:
+    ledger = opened.ledger
     found = _find(ledger, start)
     if found is None:
         return run_clean(ledger, start)
     if found.is_completed:
-        return _result(ledger, found, services)
-    service = _service(services, found, ledger)
+        return _result(ledger, found)
+    service = _service(found.kind, start, ledger)
     try:
-        return service.run(writing, ledger, start, options=options, spark=spark)
+        return service.run(opened, start, engine)
     except CommitRefused:
         # Another one may have been faster, or have taken the plan over and come to its end.
         now = _find(ledger, start)
         if now is None or not now.is_completed:
             raise
-        return _result(ledger, now, services)
+        return _result(ledger, now)
 
 
-def run_clean(ledger: Ledger, start: str) -> Cleaned:
-    """Executes a planned clean, unless somebody has; ClaimLost if there is no plan of that start at all."""
+def run_clean(ledger: Ledger, start: str) -> CleanResult:
+    """Executes a planned clean, unless that was done; ClaimLost if there is no plan of that request time at all."""
     finish_clean(ledger, ledger.clock.token(), start)
     plan = load_clean_plan(ledger, start)
     if plan is None:
@@ -147,38 +212,7 @@ def run_clean(ledger: Ledger, start: str) -> Cleaned:
             instant=start,
         )
     files = sorted(in_partition(partition, name) for partition, names in plan.files.items() for name in names)
-    return Cleaned(instants=(start,), files=tuple(files))
-
-
-def withdraw(ledger: Ledger, start: str | None) -> Rescue:
-    """Takes a plan back that nobody executes, so that it stops nobody. Not that of a compaction: writes have been sliced by
-    it since. InvalidArgument if there is no such plan, ClaimLost if somebody who is alive executes it.
-    """
-    txn, storage, config = ledger.clock.token(), ledger.storage, ledger.config
-    plan = None if start is None else ledger.newest().state.plans.get(start)
-    if start is None or plan is None or plan.action not in _WITHDRAWN:
-        raise InvalidArgument(
-            f"{storage.url} has no pending plan {start} that can be taken back: plans of a clustering or log compaction can, "
-            "as long as they are pending. Nothing was changed. `table.status()` lists them.",
-            instant=start,
-        )
-
-    def is_idle(plan: PendingPlan) -> bool:
-        now_ms = storage_now_ms(storage, ledger.clock)
-        return not plan.claimant or is_expired(storage, config, start, now_ms, silence_ms_max(config))
-
-    rollback = take_back_plan(ledger, txn, start, is_idle, is_removable=True)
-    if rollback is None:
-        raise ClaimLost(
-            f"The plan {start} of {storage.url} is done, or being executed by somebody who is alive. Nothing was changed. "
-            "Let it work, or try again later.",
-            instant=start,
-        )
-    finish_rollback(ledger, txn, rollback)
-    return Rescue(plans=(start,))
-
-
-_WITHDRAWN: Final = ("clustering", "logcompaction")
+    return CleanResult(instants=(start,), files=tuple(files))
 
 
 def groups_text(plan: CompactionPlan) -> str:
@@ -188,24 +222,11 @@ def groups_text(plan: CompactionPlan) -> str:
     return f"merge {logs:,} log files ({text_bytes(size)}) of {len(plan.operations):,} file groups"
 
 
-def is_removable(properties: Mapping[str, str], kind: str, asked: bool | None = None) -> bool:
-    """Whether a plan of that kind (clustering, logcompaction) is removable: as asked for, or as the table has it."""
-    stated = properties.get(f"hoodie.lakebraid.{kind}.plans.removable", "").strip().lower()
-    return stated == "true" if asked is None else asked
-
-
-def plan_delay_ms(properties: Mapping[str, str], asked_minutes: float | None = None) -> int:
-    """How old a removable plan must be before it is rolled back: as asked for, as the table has it, or an hour."""
-    text = properties.get(PLAN_DELAY) if asked_minutes is None else str(asked_minutes)
-    if text is None:
-        return limits.PLAN_ROLLBACK_DELAY_MS
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = -1.0
-    if 0 <= minutes < 10**9:
-        return int(minutes * 60_000)
-    raise InvalidArgument(f"{PLAN_DELAY}={text!r:.60} is no number of minutes. Nothing was changed. Correct it.")
+def _clusters_text(plan: ClusteringPlan) -> str:
+    slices = sum(len(group.slices) for group in plan.groups)
+    outputs = sum(group.output_file_groups for group in plan.groups)
+    order = ", ".join(sort_columns_of(plan))
+    return f"put {slices:,} file groups into {outputs:,}" + (f", sorted by {order}" if order else "")
 
 
 def _find(ledger: Ledger, start: str) -> Instant | None:
@@ -224,21 +245,21 @@ def _find(ledger: Ledger, start: str) -> Instant | None:
     return found
 
 
-def _service(services: Mapping[str, Service], instant: Instant, ledger: Ledger) -> Service:
-    if instant.kind in services:
-        return services[instant.kind]
+def _service(kind: str, start: str, ledger: Ledger) -> MergeService[Any, Any]:
+    if kind in _SERVICES:
+        return _SERVICES[kind]
     raise InvalidArgument(
-        f"{instant.request_time} of {ledger.storage.url} is a {instant.kind}, and no plan that can be executed here. "
-        f"Nothing was changed. Executed are: {', '.join(sorted(services))}.",
-        instant=instant.request_time,
+        f"{start} of {ledger.storage.url} is a {kind}, and no plan that can be executed here. "
+        f"Nothing was changed. Executed are: {', '.join(sorted(_SERVICES))}.",
+        instant=start,
     )
 
 
-def _result(ledger: Ledger, instant: Instant, services: Mapping[str, Service]) -> Any:
+def _result(ledger: Ledger, instant: Instant) -> Any:
     metadata = load_commit(ledger.storage, ledger.config, instant, ledger.clock)
-    kind = instant.kind if instant.kind in services else _KINDS.get(metadata.operation or "", instant.kind)
-    service = _service(services, Instant(instant.request_time, kind, State.COMPLETED), ledger)
-    return service.result(instant.request_time, instant.completion_time or instant.request_time, metadata)
+    start, kind = instant.request_time, instant.kind
+    service = _service(kind if kind in _SERVICES else _KINDS.get(metadata.operation or "", kind), start, ledger)
+    return service.result(start, instant.completion_time or start, metadata)
 
 
 _KINDS: Final = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLUSTER": "clustering"}

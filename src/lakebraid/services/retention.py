@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which files a clean may remove: a pure rule over committed files, the moments that must stay readable, and a policy.
 
-A file stays if a read as of any moment from `since` on needs it, or a read as of one of the moments that somebody still
-holds. What is newer than `since` is never touched, so a clean cannot take what it does not know of.
+A file stays if a read as of any moment from `since` on needs it, or a read as of one of the moments that are still
+held. What is newer than `since` is never touched, so a clean cannot take what it does not know of.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import GroupId, outlives
+from lakebraid.services.settings import ServiceSettings
 
 COMMITS_RETAINED = 10
 """Hudi's default."""
-_SETTINGS = {
-    "KEEP_LATEST_COMMITS": ("commits", "hoodie.clean.commits.retained", COMMITS_RETAINED),
-    "KEEP_LATEST_BY_HOURS": ("hours", "hoodie.clean.hours.retained", 24),
-    "KEEP_LATEST_FILE_VERSIONS": ("versions", "hoodie.clean.fileversions.retained", 3),
-}
+_POLICIES = {"KEEP_LATEST_COMMITS": "commits", "KEEP_LATEST_BY_HOURS": "hours", "KEEP_LATEST_FILE_VERSIONS": "versions"}
+"""Hudi's names of the policies, and our word for what each counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +82,31 @@ class Choice:
 
 
 def parse_retention(
-    properties: Mapping[str, str],
+    settings: ServiceSettings,
     *,
     commits: int | None = None,
     hours: float | None = None,
     versions: int | None = None,
 ) -> Retention:
-    """The policy that the arguments give; without any, the table's properties; without those, Hudi's default."""
+    """The policy that the arguments give; without any, the table's settings; without those, Hudi's default."""
     given = {"commits": commits, "hours": hours, "versions": versions}
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
         raise InvalidArgument(f"{' and '.join(named)} were given: a clean has one policy. Nothing was changed.")
-    wanted = (properties.get("hoodie.clean.policy") or "KEEP_LATEST_COMMITS").strip().upper()
-    for policy, (name, setting, default) in _SETTINGS.items():
-        if named == [name]:
-            return Retention(policy, _positive(name, given[name]))
+    wanted = (settings.clean_policy.text or "KEEP_LATEST_COMMITS").strip().upper()
+    stated = {
+        "commits": (settings.clean_commits, COMMITS_RETAINED),
+        "hours": (settings.clean_hours, 24),
+        "versions": (settings.clean_versions, 3),
+    }
+    for policy, word in _POLICIES.items():
+        setting, default = stated[word]
+        if named == [word]:
+            return Retention(policy, _positive(word, given[word]))
         if not named and policy == wanted:
-            return Retention(policy, _positive(setting, properties.get(setting) or default))
+            return Retention(policy, _positive(setting.name, setting.text or default))
     raise InvalidArgument(
-        f"hoodie.clean.policy={wanted!r:.60} is none of {', '.join(_SETTINGS)}. Nothing was changed. Correct it, or give "
+        f"hoodie.clean.policy={wanted!r:.60} is none of {', '.join(_POLICIES)}. Nothing was changed. Correct it, or give "
         "commits, hours or versions."
     )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounds of services: each does what is due, one after the other; what one of them meets stops none of the others.
 
-Any number of runners may work on one table. Nobody is elected: what two of them try at once, one of them decides.
+Any number of runners may work on one table. None is elected: what two of them try at once, one of them decides.
 """
 
 from __future__ import annotations
@@ -137,6 +137,6 @@ def _run(name: str, step: Step, clock: Clock) -> Ran:
         result = step()
     except CommitRefused as refused:
         return Ran(name, gave_way=refused.message, seconds=clock.monotonic() - begun)
-    except Exception as error:  # noqa: BLE001  whatever it was, the other services go on, and somebody is told
+    except Exception as error:  # noqa: BLE001  whatever it was, the other services go on; the round has it
         return Ran(name, error=f"{type(error).__name__}: {error}", seconds=clock.monotonic() - begun)
     return Ran(name, result, seconds=clock.monotonic() - begun)

@@ -30,16 +30,16 @@ class RestoreResult:
     """A table that went back, or, with `dry_run`, would go."""
 
     instant: str | None
-    """The start of the restore; None if there was nothing to take back, or it was not to be done."""
+    """The request time of the restore; None if there was nothing to remove, or it was a dry run."""
     completion_time: str | None
     until: str
     """The completion time to which the table returned."""
     undone: tuple[str, ...] = ()
-    """Starts of published writes and services that are gone, the last completion first."""
+    """Request times of published writes and services that are gone, the last completion first."""
     refused: tuple[str, ...] = ()
-    """Starts of open writes and plans that nobody can publish any more."""
+    """Request times of open writes and plans that can no longer be published."""
     files: int = 0
-    """Data files that were removed, as far as the one who finished the restore has seen."""
+    """Data files that were removed, as far as the process that finished the restore has seen."""
 
 
 def set_savepoint(ledger: Ledger, instant: str | None = None, *, comment: str = "", user: str = "") -> Savepoint:
@@ -70,10 +70,10 @@ def load_savepoints(ledger: Ledger) -> list[Savepoint]:
 
 
 def restore(ledger: Ledger, to: str, *, dry_run: bool = False) -> RestoreResult:
-    """Takes back everything that completed after `to`, and whatever is still open.
+    """Restores the table: everything that completed after `to` goes, and so does what is still open.
 
-    Whoever sees it sees all of it at once; if this process dies, the next one that begins, plans or restores something
-    finishes it, and so does `rollback`.
+    Readers see the table before it or after it. If this process dies, the next process that begins, plans or restores
+    something finishes the restore, and so does `rollback`.
     """
     txn = ledger.clock.token()
     if dry_run:
@@ -100,7 +100,7 @@ def _result(ledger: Ledger, start: str, undo: Undo) -> RestoreResult:
     timeline = load_timeline(ledger.storage, ledger.config)
     done = next((i for i in timeline if i.action == "restore" and i.request_time == start), None)
     files = 0
-    if done is not None:  # else it was archived meanwhile
+    if done is not None:  # else the restore has been archived since
         name = f"{ledger.config.timeline_folder}/{done.file_name()}"
         metadata = parse_restore_metadata(ledger.storage.read(name, TIMELINE_FILE_BYTES_MAX), name)
         files = sum(rollback.files_deleted for items in metadata.rollbacks.values() for rollback in items)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compacting on Spark: each file group is one task's work, small ones share a task."""
+"""Merging services on Spark: each file group is one task's work, small ones share a task."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from lakebraid.errors import EnvironmentProblem
 from lakebraid.spark.read import packed
 from lakebraid.spark.start.workers import spare_imports, use_this_python
 from lakebraid.storage import open_storage
-from lakebraid.tasks.merging.compact import CompactPlan, RunTask, SizedTask, run_compaction_task
+from lakebraid.tasks.merging.compact import MergeContext, RunTask, SizedTask
 from lakebraid.tasks.staged_file import STAGED_SCHEMA, StagedFile, staged_from_arrow, staged_to_arrow
 
 _ERROR: Final = re.compile(r"[A-Za-z_.]+(Error|Exception|File|Problem|Expired|Table|Argument|Found|Exists|Unknown): ")
 
 
-def compact_spark(
-    plan: CompactPlan, tasks: Sequence[SizedTask], spark: SparkSession, run_task: RunTask | None = None
+def run_on_spark(
+    spark: SparkSession, context: MergeContext, tasks: Sequence[SizedTask], run_task: RunTask
 ) -> list[StagedFile]:
     """The files of all tasks, written by Spark's executors. A task that runs twice meets its own files.
 
     A cluster repeats tasks that fail, a local Spark does not: so the whole job gets a second chance.
     """
-    frame = _job(plan, tasks, spark, run_task or run_compaction_task)
+    frame = _job(spark, context, tasks, run_task)
     for attempt in range(1, limits.COMPACT_JOB_ATTEMPTS_MAX + 1):
         try:
             return staged_from_arrow(frame.toArrow())
         except Exception as error:  # Spark's own, or Java's
             if attempt == limits.COMPACT_JOB_ATTEMPTS_MAX:
-                raise _failed(plan, error) from error
+                raise _failed(context, error) from error
     return []
 
 
-def _job(plan: CompactPlan, tasks: Sequence[SizedTask], spark: SparkSession, run_task: RunTask) -> DataFrame:
+def _job(spark: SparkSession, context: MergeContext, tasks: Sequence[SizedTask], run_task: RunTask) -> DataFrame:
     packs = packed(tasks, [task.size for task in tasks])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_imports()
-        storage = open_storage(plan.read.url, dict(plan.read.options))
+        storage = open_storage(context.read.url, dict(context.read.options))
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for task in packs[index]:
-                    yield staged_to_arrow(run_task(storage, plan, task))
+                    yield staged_to_arrow(run_task(storage, context, task))
 
     use_this_python(spark)
     count = len(packs)
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(STAGED_SCHEMA))
 
 
-def _failed(plan: CompactPlan, error: Exception) -> EnvironmentProblem:
+def _failed(context: MergeContext, error: Exception) -> EnvironmentProblem:
     # Of a failed task Spark tells the Python traceback; what went wrong stands in its last lines.
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next((line for line in lines if _ERROR.match(line)), lines[0] if lines else type(error).__name__)
     return EnvironmentProblem(
-        f"Spark could not execute the plan {plan.start} of {plan.read.url}, {limits.COMPACT_JOB_ATTEMPTS_MAX} times: "
+        f"Spark could not execute the plan {context.start} of {context.read.url}, {limits.COMPACT_JOB_ATTEMPTS_MAX} times: "
         f"{told[:500]}. Nothing of it is visible, the table is as it was, and the plan stays. Mend the cause, then "
-        f"execute it: `table.run({plan.start!r})`, or whoever comes next does.",
-        path=plan.read.url,
-        instant=plan.start,
+        f"execute it: `table.run({context.start!r})`, or whoever comes next does.",
+        path=context.read.url,
+        instant=context.start,
     )

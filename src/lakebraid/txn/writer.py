@@ -56,15 +56,19 @@ class Writing:
     def settings(self) -> tuple[TableConfig, Mapping[str, str]]:
         """The table's settings as they are now; UnsupportedTable if we must not write it."""
         config, properties = load_config(self.storage)
+        self.check_writable(config, properties)
+        return config, {**properties, **self._told}
+
+    def check_writable(self, config: TableConfig, properties: Mapping[str, str]) -> None:
+        """UnsupportedTable if we must not write a table with these properties."""
         if properties.get(FIXED_IDS) == "true":
             check_writable(config, properties, self.storage.url)
-        else:
-            _, folders = self.storage.list_folder(".hoodie/.bucket_index")
-            completed = self.completions(config) if config.timezone == "LOCAL" else None
-            check_writable(
-                config, properties, self.storage.url, completed=completed, bucket_index_folders=_last_parts(folders)
-            )
-        return config, {**properties, **self._told}
+            return
+        _, folders = self.storage.list_folder(".hoodie/.bucket_index")
+        completed = self.completions(config) if config.timezone == "LOCAL" else None
+        check_writable(
+            config, properties, self.storage.url, completed=completed, bucket_index_folders=_last_parts(folders)
+        )
 
     def ledger(self, config: TableConfig) -> Ledger:
         """A ledger of one's own, which knows what the last one knew."""

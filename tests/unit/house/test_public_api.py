@@ -85,9 +85,30 @@ def test_every_name_of_the_package_is_there_and_in_order() -> None:
     assert len(reachable()) > len(lb.__all__)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Archival", "ArchiveResult"),
+        ("Cleaned", "CleanResult"),
+        ("Clustered", "ClusteringResult"),
+        ("Compacted", "CompactionResult"),
+        ("LogCompacted", "LogCompactionResult"),
+        ("Rescue", "RollbackResult"),
+    ],
+)
+def test_a_result_that_was_renamed_is_found_under_its_old_name_with_a_warning_that_tells_the_new_one(
+    old: str, new: str
+) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"lakebraid\.{old} .*lakebraid\.{new}") as caught:
+        found = getattr(lb, old)
+    assert found is getattr(lb, new)
+    assert [one.filename for one in caught] == [__file__], "it points at whoever used the name"
+    assert old not in lb.__all__
+
+
 def test_what_a_method_gives_can_be_named() -> None:
     given = {one.__name__ for name in DEEDS for one in results(getattr(lb, name))}
-    assert {"Audit", "Compacted", "Snapshot", "Status", "WriteResult"} <= given
+    assert {"Audit", "CompactionResult", "Snapshot", "Status", "WriteResult"} <= given
     assert sorted(given - {*lb.__all__}) == []
 
 

@@ -13,6 +13,7 @@ import pytest
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.clock import SystemClock
+from lakebraid.format.properties import checksum, format_properties, parse_properties
 from lakebraid.format.times import parse_instant_time
 from lakebraid.inspect.audit.findings import KINDS, Severity
 from lakebraid.inspect.audit.run import audit_table
@@ -64,6 +65,18 @@ def test_nothing_is_found_where_a_compaction_carries_rows_past_an_open_write() -
         assert len(b.audit()) == 0
         still_open.write([row("b", "3")])
     assert len(b.audit()) == 0
+
+
+def test_a_deep_audit_knows_keys_of_which_a_part_stands_only_in_the_name_of_the_folder(tmp_path: Path) -> None:
+    path = unpack("v9_cow_partition_dropped", tmp_path).path
+    file = path / ".hoodie" / "hoodie.properties"
+    stated = parse_properties(file.read_bytes(), "the table")
+    # Of each time there is one row in each partition: two rows of one time differ in the folder alone.
+    stated |= {"hoodie.table.recordkey.fields": "ts,part", "hoodie.populate.meta.fields": "false"}
+    stated |= {"hoodie.index.type": "GLOBAL_SIMPLE"}
+    file.write_bytes(format_properties(stated | {"hoodie.table.checksum": str(checksum(stated))}))
+    found = lb.Table.open(path).audit(deep=True)
+    assert len(found) == 0, repr(found)
 
 
 def _after_everything() -> Broken:

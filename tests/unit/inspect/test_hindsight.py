@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebraid.cli.lanes import draw_lanes
+from lakebraid.cli.demo import draw_lanes
 from lakebraid.inspect.occ_replay import look_back
 from tests.kit.scene import Scene
 

@@ -27,6 +27,7 @@ from lakebraid.services.retention import (
     choose_files,
     parse_retention,
 )
+from lakebraid.services.settings import parse_settings
 from tests.kit.histories import histories
 from tests.kit.oracle import Base, Group, History, Instant, Log, live_files
 from tests.kit.table_builder import COMPLETED_ACTION, file_path, t
@@ -281,7 +282,7 @@ def test_a_bounded_clean_takes_the_longest_unneeded_first_and_the_next_one_the_r
 def test_the_policy_is_the_one_of_the_arguments_or_else_of_the_table(
     properties: dict[str, str], arguments: dict[str, int], expected: Retention
 ) -> None:
-    assert parse_retention(properties, **arguments) == expected
+    assert parse_retention(parse_settings(properties), **arguments) == expected
 
 
 @pytest.mark.parametrize(
@@ -297,4 +298,4 @@ def test_the_policy_is_the_one_of_the_arguments_or_else_of_the_table(
 )
 def test_a_policy_that_makes_no_sense_is_refused(properties: dict[str, str], arguments: dict[str, float]) -> None:
     with pytest.raises(InvalidArgument, match="Nothing was changed"):
-        parse_retention(properties, **arguments)  # type: ignore[arg-type]
+        parse_retention(parse_settings(properties), **arguments)  # type: ignore[arg-type]

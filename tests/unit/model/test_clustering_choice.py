@@ -15,11 +15,13 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import BaseFileName
 from lakebraid.model.timeline.slicing import BaseFile, FileSlice, GroupId
 from lakebraid.services.merging.choose_clusters import (
+    ClusteringRequest,
     ClusteringScope,
     choose_clustering,
     clustering_scope,
     sort_columns_of,
 )
+from lakebraid.services.settings import parse_settings
 from tests.kit.table_builder import t
 
 pytestmark = pytest.mark.unit
@@ -103,10 +105,12 @@ def test_what_is_not_asked_for_is_as_the_table_has_it_in_hudis_names():
         "hoodie.clustering.plan.strategy.max.bytes.per.group": "7",
         "hoodie.clustering.plan.strategy.max.num.groups": "8",
     }
-    assert clustering_scope(properties) == ClusteringScope(("w", "id"), 5, 6, 7, 8)
-    assert clustering_scope(properties, sort_by=[], target_size=9) == ClusteringScope((), 5, 9, 7, 8)
+    assert clustering_scope(parse_settings(properties)) == ClusteringScope(("w", "id"), 5, 6, 7, 8)
+    assert clustering_scope(
+        parse_settings(properties), ClusteringRequest(sort_by=[], target_size=9)
+    ) == ClusteringScope((), 5, 9, 7, 8)
     with pytest.raises(InvalidArgument, match=r"small\.file\.limit is 'many'"):
-        clustering_scope({"hoodie.clustering.plan.strategy.small.file.limit": "many"})
+        clustering_scope(parse_settings({"hoodie.clustering.plan.strategy.small.file.limit": "many"}))
 
 
 def test_the_order_is_told_as_hudi_tells_it():

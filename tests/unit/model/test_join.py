@@ -194,7 +194,7 @@ def test_a_table_is_the_join_of_its_versions_whatever_service_runs_when(rule: st
 
 
 def _no_ranks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(compact.CompactPlan, "keeping", lambda self: None)
+    patch.setattr(compact.MergeContext, "keeping", lambda self: None)
 
 
 def _no_ranks_of_deletes(patch: pytest.MonkeyPatch) -> None:

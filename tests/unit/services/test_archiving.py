@@ -18,6 +18,7 @@ from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.archiving import Keep, choose_instants, keep_of
+from lakebraid.services.settings import ServiceSettings, parse_settings
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.actions import write as operations
@@ -120,16 +121,16 @@ def test_one_archiving_is_bounded_and_takes_the_oldest(monkeypatch: pytest.Monke
 
 def test_numbers_come_from_the_arguments_then_the_properties_then_hudis_defaults() -> None:
     properties = {"hoodie.keep.min.commits": "5", "hoodie.keep.max.commits": "7"}
-    assert keep_of({}) == Keep(20, 30)
-    assert keep_of(properties) == Keep(5, 7)
-    assert keep_of(properties, 1, 2) == Keep(1, 2)
-    assert keep_of(properties | {"hoodie.clean.commits.retained": "40"}) == Keep(41, 41)
+    assert keep_of(ServiceSettings()) == Keep(20, 30)
+    assert keep_of(parse_settings(properties)) == Keep(5, 7)
+    assert keep_of(parse_settings(properties), 1, 2) == Keep(1, 2)
+    assert keep_of(parse_settings(properties | {"hoodie.clean.commits.retained": "40"})) == Keep(41, 41)
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 5), (5, 4), (-1, -1)])
 def test_numbers_that_make_no_sense_are_refused(least: int, most: int) -> None:
     with pytest.raises(lb.InvalidArgument, match="Nothing was changed"):
-        keep_of({}, least, most)
+        keep_of(ServiceSettings(), least, most)
 
 
 # --- what stays visible, and what never becomes so -------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_a_dry_run_tells_what_would_go_and_changes_nothing() -> None:
 def test_there_is_nothing_to_clean_in_a_young_table() -> None:
     scene = versions(2)
     before = objects(scene.storage)
-    assert scene.table.clean() == cleaning.Cleaned()
+    assert scene.table.clean() == cleaning.CleanResult()
     assert objects(scene.storage) == before
     assert scene.table.plan_clean() is None
 

@@ -98,7 +98,7 @@ def test_a_removable_plan_stays_until_it_has_the_age_of_rfc_79(service: str) -> 
 
     def taken_back(minutes: float | None = None) -> tuple[str, ...]:
         done = getattr(scene.table, service)(table_service_rollback_delay_minutes=minutes)
-        return done.rolled_back if isinstance(done, lb.Cleaned) else done.plans
+        return done.rolled_back if isinstance(done, lb.CleanResult) else done.plans
 
     scene.clock.sleep(30 * 60)
     assert taken_back() == ()

@@ -15,7 +15,8 @@ from lakebraid.errors import CommitRefused, InvalidArgument, SnapshotExpired
 from lakebraid.format.names import BaseFileName, parse_data_file
 from lakebraid.format.timeline.plans import RequestedReplace, format_requested_replace
 from lakebraid.services.merging.choose_clusters import ClusteringScope
-from lakebraid.services.merging.clustering import draft_clustering, run_clustering
+from lakebraid.services.merging.clustering import CLUSTERING, draft_clustering
+from lakebraid.services.settings import Opened
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.data_files import place_file
@@ -121,7 +122,7 @@ def test_a_plan_without_order_may_ask_for_several_files():
     content = format_requested_replace(RequestedReplace("CLUSTER", plan), grove.storage.url)
     start = decide_plan(ledger, "planner", "clustering", lambda *_: content)
     rows = grove.rows()
-    assert run_clustering(grove.table._writing, ledger, start).groups == 3
+    assert CLUSTERING.run(Opened(grove.table._writing, ledger), start).groups == 3
     assert grove.rows() == rows
 
 

@@ -16,8 +16,7 @@ from lakebraid.format.names import BaseFileName, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.conflicts import Begun, Strategy
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.services.merging.clustered import Clustered
-from lakebraid.services.merging.clustering import ClusteringYielded, plan_clustering
+from lakebraid.services.merging.clustering import ClusteringResult, ClusteringYielded, plan_clustering
 from lakebraid.services.plans import run_plan
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
@@ -29,7 +28,7 @@ from lakebraid.txn.checks.file_groups import Rivals, begun
 from lakebraid.txn.stats import write_stats
 from tests.kit.clustering import GIVES_WAY, Grove
 from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
-from tests.unit.txn.test_rfc79 import tiny_tasks
+from tests.unit.txn.test_rfc79 import TINY
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -44,9 +43,9 @@ def scenery(mode: str) -> tuple[dict[str, bytes], int, GroupId]:
     return objects_of(grove.storage), grove.clock.now_ms(), group
 
 
-def clusterer(actor: Actor) -> Clustered | None:
+def clusterer(actor: Actor) -> ClusteringResult | None:
     start = plan_clustering(actor.ledger)
-    return None if start is None else run_plan(actor.writing, actor.ledger, start)
+    return None if start is None else run_plan(actor.opened, start, TINY)
 
 
 def writer(group: GroupId, strategy: Strategy, *, updates_allowed: bool, is_new: bool = False) -> Body:
@@ -103,7 +102,7 @@ def test_no_row_is_lost_if_a_writer_or_a_clusterer_dies(mode):
     objects, now_ms, group = scenery(mode)
     bodies = {"c": clusterer, "w": writer(group, strategy, updates_allowed=mode == "gives way")}
     seen = set()
-    with without_threads(tiny_tasks):
+    with without_threads():
         for played in every_schedule(objects, now_ms, bodies, switches=1, kills=1, runs_max=SCHEDULES):
             c, w = played.ends.get("c"), played.ends.get("w")
             instant, write = replacement(played), published(played)
@@ -112,11 +111,11 @@ def test_no_row_is_lost_if_a_writer_or_a_clusterer_dies(mode):
                 assert write.completion_time < instant.request_time, (
                     "it replaced a group with rows that it has not read"
                 )
-            assert c is None or isinstance(c, Clustered | ClusteringYielded), repr(c)
+            assert c is None or isinstance(c, ClusteringResult | ClusteringYielded), repr(c)
             assert w is None or isinstance(w, str | WriteConflict), repr(w)
             if mode == "protected":
                 assert not isinstance(c, ClusteringYielded)
             elif isinstance(w, WriteConflict):
                 assert instant.is_completed, "only what is published comes before a write"
             seen.add((type(c).__name__, type(w).__name__))
-    assert ("Clustered", "str") in seen, "one after the other"
+    assert ("ClusteringResult", "str") in seen, "one after the other"

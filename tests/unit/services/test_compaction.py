@@ -20,10 +20,11 @@ from lakebraid.format.timeline.plans import (
     parse_compaction_plan,
 )
 from lakebraid.services.merging.choose_groups import NEWEST_OPEN, OLDEST_OPEN
-from lakebraid.services.merging.compaction import load_plan, plan_compaction, run_plan
+from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
 from lakebraid.services.merging.run import abandoned_plans
 from lakebraid.services.merging.scope import Scope
 from lakebraid.services.merging.tasks import compact_tasks
+from lakebraid.services.settings import Opened
 from lakebraid.tasks.merging import compact as compact_task
 from lakebraid.txn.actions import plans
 from lakebraid.txn.actions import write as operations
@@ -303,7 +304,7 @@ def test_a_plan_names_the_files_of_the_slice_and_the_oldest_open_write() -> None
     slow = begin(table, put("a", "slow", ts=2))
     start = table.plan()
     assert start is not None
-    plan = load_plan(table.ledger, start)
+    plan = COMPACTION.load(table.ledger, start)
     (operation,) = plan.operations
     assert plan.version == 2 and plan.extra == {OLDEST_OPEN: t(slow.start), NEWEST_OPEN: t(slow.start)}
     assert operation.delta_file_names == (f".{G[1]}_{t(first.start)}.log.1_1-0-1",)
@@ -362,7 +363,7 @@ def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_not
     assert start is not None
     zombie = Ledger(table.storage, table.clock, table.config)
     epoch = plans.claim(zombie, "zombie", start, seen=0)
-    plan = load_plan(zombie, start)
+    plan = COMPACTION.load(zombie, start)
     work = replace(zombie_plan(table, start), epoch=epoch)
     sizes = {i.name: i.size for i in table.storage.list()}
     for task in compact_tasks(plan, table.config, sizes):
@@ -376,12 +377,12 @@ def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_not
     assert seen(table) == {"a": "a"}
 
 
-def zombie_plan(table: Bench, start: str) -> compact_task.CompactPlan:
-    from lakebraid.services.merging.tasks import compact_plan
+def zombie_plan(table: Bench, start: str) -> compact_task.MergeContext:
+    from lakebraid.services.merging.tasks import merge_context
 
     schema = table.writing.schema(table.ledger)
     assert schema is not None
-    return compact_plan(table.storage, {}, table.config, schema.columns, start, 0)
+    return merge_context(table.storage, {}, table.config, schema.columns, start, 0)
 
 
 def test_a_plan_whose_executor_is_alive_is_left_to_it() -> None:
@@ -391,8 +392,8 @@ def test_a_plan_whose_executor_is_alive_is_left_to_it() -> None:
     assert start is not None
     plans.claim(table.ledger, "alive", start, seen=0)
     with pytest.raises(ClaimLost, match="alive"):
-        run_plan(table.writing, table.ledger, start)
-    assert abandoned_plans(table.ledger, "compaction", load_plan) == []
+        COMPACTION.run(Opened(table.writing, table.ledger), start)
+    assert abandoned_plans(table.ledger, "compaction", COMPACTION.load) == []
 
 
 def test_a_plan_that_failed_is_executed_again_with_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,7 +407,7 @@ def test_a_plan_that_failed_is_executed_again_with_the_same_rows(monkeypatch: py
             table.run(start)
     assert seen(table) == {"a": "a"}
     table.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
-    assert abandoned_plans(table.ledger, "compaction", load_plan) == [start]
+    assert abandoned_plans(table.ledger, "compaction", COMPACTION.load) == [start]
     assert table.run(start).rows == 1
     assert seen(table) == {"a": "a"}
 
@@ -417,7 +418,7 @@ def test_a_torn_plan_hinders_nobody() -> None:
     torn = f"{TIMELINE}/{t(1)}.compaction.requested"
     table.storage.create(torn, b"Obj")
     table.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
-    assert abandoned_plans(table.ledger, "compaction", load_plan) == []
+    assert abandoned_plans(table.ledger, "compaction", COMPACTION.load) == []
     assert table.compact() is not None
     assert table.storage.info(torn)
     with pytest.raises(CorruptFile):
@@ -439,7 +440,7 @@ def test_a_plan_that_apache_hudi_made_is_executed(folder: str) -> None:
     table.storage.create(
         f"{TIMELINE}/{start}.compaction.requested", format_compaction_plan(CompactionPlan((operation,)))
     )
-    done = run_plan(table.writing, table.ledger, start)
+    done = COMPACTION.run(Opened(table.writing, table.ledger), start)
     assert (done.instant, done.rows) == (start, 2)
     assert seen(table) == {"a": "a", "b": "b"}
 

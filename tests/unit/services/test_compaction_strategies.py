@@ -15,7 +15,15 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.limits import MIB
 from lakebraid.model.timeline.slicing import BaseFile, FileSlice, GroupId, LogFile
-from lakebraid.services.merging.scope import Scope, by_urgency, compaction_scope, is_due, within_budget
+from lakebraid.services.merging.scope import (
+    CompactionRequest,
+    Scope,
+    by_urgency,
+    compaction_scope,
+    is_due,
+    within_budget,
+)
+from lakebraid.services.settings import ServiceSettings, parse_settings
 
 pytestmark = pytest.mark.unit
 
@@ -100,27 +108,29 @@ def test_only_so_many_partitions_are_taken() -> None:
 def test_strategies_have_the_names_and_settings_of_hudi(
     name: str | None, properties: dict[str, str], wanted: Scope
 ) -> None:
-    assert compaction_scope(name, properties) == wanted
+    assert compaction_scope(parse_settings(properties), CompactionRequest(name)) == wanted
 
 
 @pytest.mark.parametrize("name", ["CompositeCompactionStrategy", "com.example.Mine", "", "log size"])
 def test_an_unknown_strategy_is_refused_by_its_name(name: str) -> None:
     if not name:
-        assert compaction_scope(name, {}) == Scope()
+        assert compaction_scope(ServiceSettings(), CompactionRequest(name)) == Scope()
         return
     with pytest.raises(InvalidArgument, match="is not known"):
-        compaction_scope(name, {})
+        compaction_scope(ServiceSettings(), CompactionRequest(name))
 
 
 @pytest.mark.parametrize("wrong", [{"target_io_mb": -1}, {"logs_min": -2}, {"log_mb_min": -0.5}])
 def test_senseless_limits_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="must be positive"):
-        compaction_scope(None, {}, **wrong)
+        compaction_scope(ServiceSettings(), CompactionRequest(**wrong))
 
 
 def test_a_threshold_that_is_no_number_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="must be a number"):
-        compaction_scope("log_size", {"hoodie.compaction.logfile.size.threshold": "ten"})
+        compaction_scope(
+            parse_settings({"hoodie.compaction.logfile.size.threshold": "ten"}), CompactionRequest("log_size")
+        )
 
 
 def rows(*ids: int, part: str = "p", v: str = "v") -> list[dict[str, Any]]:

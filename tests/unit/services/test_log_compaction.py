@@ -12,10 +12,11 @@ from lakebraid.format.log.blocks import BlockType, LogBlock, read_blocks
 from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
 from lakebraid.services.merging import log_compaction
-from lakebraid.services.merging.log_compaction import LogCompacted, load_log_plan, plan_log_compaction, run_log_plan
+from lakebraid.services.merging.log_compaction import LOG_COMPACTION, LogCompactionResult, plan_log_compaction
 from lakebraid.services.merging.run import abandoned_plans
 from lakebraid.services.merging.scope import Scope
 from lakebraid.services.plans import run_plan
+from lakebraid.services.settings import Opened
 from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.rescue import sweep
 from tests.kit.compacting import Bench
@@ -45,21 +46,21 @@ def write(table: Bench, *entries: Put | Gone, columns: tuple[str, ...] | None = 
     return instant
 
 
-def log_compact(table: Bench) -> LogCompacted | None:
+def log_compact(table: Bench) -> LogCompactionResult | None:
     start = plan_log_compaction(table.ledger, TWO)
-    return None if start is None else run_log_plan(table.writing, table.ledger, start)
+    return None if start is None else LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
 
 
 def seen(table: Bench) -> dict[str, str]:
     return shown(open_table(table.storage))
 
 
-def blocks_of(table: Bench, done: LogCompacted) -> list[LogBlock]:
+def blocks_of(table: Bench, done: LogCompactionResult) -> list[LogBlock]:
     (name,) = [n for n in table.names() if f"_{done.instant}.log" in n]
     return list(read_blocks(table.storage.read(name, 1 << 20), name).blocks)
 
 
-def compacted(table: Bench) -> LogCompacted:
+def compacted(table: Bench) -> LogCompactionResult:
     done = log_compact(table)
     assert done is not None
     return done
@@ -288,13 +289,13 @@ def test_a_plan_that_fails_stays_and_can_be_executed_again(monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setattr(log_compaction, "run_log_compaction_task", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            run_log_plan(table.writing, table.ledger, start)
+            LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
     assert seen(table) == {"a": "a", "b": "b"}
-    assert abandoned_plans(table.ledger, "logcompaction", load_log_plan) == [start]
-    done = run_log_plan(table.writing, table.ledger, start)
-    assert run_plan(table.writing, table.ledger, start) == done
+    assert abandoned_plans(table.ledger, "logcompaction", LOG_COMPACTION.load) == [start]
+    done = LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
+    assert run_plan(Opened(table.writing, table.ledger), start) == done
     with pytest.raises(ClaimLost):
-        run_log_plan(table.writing, table.ledger, start)
+        LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
 
 
 def test_a_late_twin_of_the_log_compacted_file_is_no_input_of_a_plan_and_is_swept() -> None:
@@ -327,7 +328,7 @@ def foreign_plan(table: Bench, *starts: int) -> str:
 def test_a_plan_of_apache_hudi_is_executed() -> None:
     table = bench()
     one, two = write(table, put("a", "a")), write(table, put("b", "b"))
-    done = run_log_plan(table.writing, table.ledger, foreign_plan(table, one.start, two.start))
+    done = LOG_COMPACTION.run(Opened(table.writing, table.ledger), foreign_plan(table, one.start, two.start))
     assert (done.groups, done.logs) == (1, 2)
     assert seen(table) == {"a": "a", "b": "b"}
 
@@ -342,7 +343,7 @@ def test_a_group_of_a_plan_of_hudi_is_passed_over_if_a_write_may_come_between(fi
     table.ledger.clock.now_ms()
     if finishes:
         table.publish(slow)
-    done = run_log_plan(table.writing, table.ledger, start)
+    done = LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
     assert done.groups == 0
     if not finishes:
         table.publish(slow)

@@ -15,8 +15,8 @@ import pytest
 from lakebraid.api.table import Table
 from lakebraid.errors import CommitRefused, LakebraidError, SnapshotExpired, StorageError
 from lakebraid.model.writable import FILE_LOCK
-from lakebraid.services.cleaning import open_ledger
 from lakebraid.services.merging.compaction import plan_compaction
+from lakebraid.services.settings import open_table
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from tests.kit.faults import Killed, killing, losing, not_owned
@@ -42,7 +42,7 @@ def prepared(*, shared: bool) -> tuple[tuple[tuple[str, bytes], ...], str, str]:
     table.compact()
     table.delete([{"id": "b"}])
     table.upsert([row("a", "3", 3), row("e", "5", 3)])
-    assert plan_compaction(open_ledger(table._writing)[0]) is not None
+    assert plan_compaction(open_table(table._writing).ledger) is not None
     begun = table.begin()
     begun.write([row("z", "never")])
     begun._heartbeat.stop()
@@ -80,12 +80,12 @@ def check_aftermath(storage: Storage, clock: Any, error: BaseException | None, *
     seen = answer(table)
     assert seen in (BEFORE, AFTER)
     assert error is not None or seen == AFTER
-    state = open_ledger(table._writing)[0].newest().state
+    state = open_table(table._writing).ledger.newest().state
     ends = AFTER if state.restores or state.restored else BEFORE  # decided, it comes true, whoever does it
     if shared:
         storage.delete([".hoodie/lock"])  # of the dead one; nobody takes it over before it expires
     table.upsert([row("d", "another", 9)])  # finishes what was begun
-    assert not open_ledger(table._writing)[0].newest().state.restores
+    assert not open_table(table._writing).ledger.newest().state.restores
     assert answer(table) == {**ends, "d": "another"}
     if isinstance(error, LakebraidError) and not isinstance(error, StorageError):
         assert ends == BEFORE, f"restored, though its user was told {error!r}"

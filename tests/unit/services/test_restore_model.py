@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from lakebraid.errors import CommitRefused, InvalidArgument, SnapshotExpired
-from lakebraid.services.cleaning import open_ledger
-from lakebraid.services.merging.compaction import plan_compaction, run_plan
+from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
+from lakebraid.services.settings import Opened, open_table
 from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.restore import decide_restore
 from tests.kit.scene import Scene, Write, answer, row
@@ -76,14 +76,14 @@ class Story:
         self.s.compact()
 
     def plan(self) -> None:
-        start = plan_compaction(open_ledger(self.s.table._writing)[0])
+        start = plan_compaction(open_table(self.s.table._writing).ledger)
         self.plans += [start] if start is not None else []
 
     def run(self) -> None:
         if self.plans:
             start = self.plans.pop(0)
             try:
-                done = run_plan(self.s.table._writing, open_ledger(self.s.table._writing)[0], start)
+                done = COMPACTION.run(Opened(self.s.table._writing, open_table(self.s.table._writing).ledger), start)
             except (ClaimLost, CommitRefused):
                 return  # compact() was faster
             self.s.services.append(done.completion_time)
@@ -124,7 +124,7 @@ class Story:
         is_easy = is_easy and not any(moment > until for moment in self.savepoints.values())
         try:
             if is_left:
-                decide_restore(open_ledger(self.s.table._writing)[0], f"dead {len(self.log)}", to)
+                decide_restore(open_table(self.s.table._writing).ledger, f"dead {len(self.log)}", to)
             else:
                 self.s.table.restore(to)
         except (InvalidArgument, SnapshotExpired):

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from lakebraid.errors import InvalidArgument, ObjectNotFound, OutcomeUnknown, RolledBack, SnapshotExpired
-from lakebraid.services.cleaning import open_ledger
-from lakebraid.services.merging.compaction import plan_compaction, run_plan
+from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
+from lakebraid.services.settings import Opened, open_table
 from lakebraid.txn.actions.plans import ClaimLost, claim
 from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.restore_files import finish_restore
@@ -151,7 +151,7 @@ def test_a_plan_that_a_restore_takes_back_cannot_be_claimed_while_its_file_still
     with pytest.raises(ClaimLost):
         claim(ledger, "late", plan, seen=0)
     with pytest.raises(ClaimLost):
-        run_plan(s.table._writing, ledger, plan)
+        COMPACTION.run(Opened(s.table._writing, ledger), plan)
     finish_restore(ledger, "another", restore)
     with pytest.raises(ClaimLost):
         claim(ledger, "late", plan, seen=0)
@@ -234,7 +234,7 @@ def test_a_sleeper_that_finishes_a_restore_a_day_later_harms_nobody() -> None:
             s.compact()
 
     table = s.other(before=meanwhile)
-    finish_restore(open_ledger(table._writing)[0], "sleeper", restore)
+    finish_restore(open_table(table._writing).ledger, "sleeper", restore)
     assert slept and answer(s.table) == {**AFTER, "d": "new"}
 
 
@@ -260,7 +260,7 @@ def test_what_completes_while_its_files_go_is_taken_back_before_the_restore_is_d
         s.storage.create(name, b"")  # as a writer of Hudi would whose lock had passed on
 
     gone = once(lambda c: c.name == "delete" and any(n.endswith(".requested") for n in c.args[0]), complete)
-    finish_restore(open_ledger(s.other(after=gone)._writing)[0], "slow", restore)
+    finish_restore(open_table(s.other(after=gone)._writing).ledger, "slow", restore)
     assert gone.done  # type: ignore[attr-defined]
     assert not [i for i in s.storage.list(".hoodie/timeline") if begun.start in i.name]
     s.writes.remove(begun)

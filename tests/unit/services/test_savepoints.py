@@ -9,7 +9,7 @@ import pytest
 
 from lakebraid.errors import InvalidArgument, ObjectNotFound, SnapshotExpired
 from lakebraid.format.timeline.services import parse_savepoint_metadata
-from lakebraid.services.cleaning import open_ledger
+from lakebraid.services.settings import open_table
 from lakebraid.txn.actions.savepoints import decide_unpinning, remove_unpinned
 from tests.kit.faults import Killed, killing, losing
 from tests.kit.scene import Call, Scene, WatchedStorage, answer, files, once, row, table_on
@@ -134,7 +134,7 @@ def test_a_late_delete_of_a_savepoint_does_not_hit_the_next_one_of_the_same_writ
     s = scene()
     start = s.writes[0].start
     s.table.savepoint(start)
-    ledger, _ = open_ledger(s.table._writing)
+    ledger = open_table(s.table._writing).ledger
     assert decide_unpinning(ledger, "sleeper", start) is not None
     assert s.table.savepoints() == [], "deleted is deleted, though the file still lies there"
     again = s.table.savepoint(start)
@@ -147,7 +147,7 @@ def test_a_late_delete_of_a_savepoint_does_not_hit_the_next_one_of_the_same_writ
 def test_a_deleted_savepoint_does_not_come_back_when_the_next_one_is_deleted() -> None:
     s = scene()
     start = s.writes[0].start
-    ledger, _ = open_ledger(s.table._writing)
+    ledger = open_table(s.table._writing).ledger
     for _ in range(3):
         s.table.savepoint(start)
         decide_unpinning(ledger, "sleeper", start)  # and its process dies

@@ -13,7 +13,8 @@ import lakebraid as lb
 from lakebraid import limits
 from lakebraid.format.names import history_file_name
 from lakebraid.format.timeline.history import ArchivedInstant, write_history
-from lakebraid.services.merging.compaction import load_plan, plan_compaction, run_plan
+from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
+from lakebraid.services.settings import Opened
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.leases import take_lease
@@ -66,13 +67,13 @@ def test_f5_a_clean_keeps_the_log_that_a_pending_plan_names_though_it_is_older_t
     ledger = ledger_of(scene.table)
     start = plan_compaction(ledger)
     assert start is not None
-    (operation,) = load_plan(ledger, start).operations
+    (operation,) = COMPACTION.load(ledger, start).operations
     assert any(late.start in name for name in operation.delta_file_names)
     scene.write(row("b", "after the plan"))
     scene.write(row("c", "after the plan"))
     done = scene.table.clean(**policy)
     assert done.files and not {*operation.delta_file_names, operation.data_file_name} & {*done.files}
-    run_plan(scene.table._writing, ledger, start)
+    COMPACTION.run(Opened(scene.table._writing, ledger), start)
     assert answer(scene.table) == {"a": "x", "late": "of the slow writer", "b": "after the plan", "c": "after the plan"}
 
 
@@ -81,7 +82,7 @@ def test_f5_a_clean_decided_before_the_plan_and_executed_after_it_leaves_the_pla
     planned: list[str | None] = []
     hook = once(removes_data, lambda: planned.append(plan_compaction(ledger_of(scene.table))))
     assert scene.other(before=hook).clean(commits=1).files and planned[0] is not None
-    run_plan(scene.table._writing, ledger_of(scene.table), planned[0])
+    COMPACTION.run(Opened(scene.table._writing, ledger_of(scene.table)), planned[0])
     assert answer(scene.table) == {"a": "x", "late": "of the slow writer"}
 
 
@@ -91,7 +92,7 @@ def test_f5_a_plan_made_while_the_clean_is_being_decided_is_seen_by_it() -> None
     hook = once(decides, lambda: planned.append(plan_compaction(ledger_of(scene.table))))
     scene.other(before=hook).clean(commits=1)
     assert planned[0] is not None
-    run_plan(scene.table._writing, ledger_of(scene.table), planned[0])
+    COMPACTION.run(Opened(scene.table._writing, ledger_of(scene.table)), planned[0])
     assert answer(scene.table) == {"a": "x", "late": "of the slow writer"}
 
 
@@ -105,7 +106,7 @@ def test_f5_the_inputs_of_a_torn_plan_stay_as_well() -> None:
         scene.write(row("b", f"b{n}", ts=n))
     scene.other().clean(commits=1)
     scene.storage.replace(name, whole)
-    run_plan(scene.table._writing, ledger_of(scene.table), str(start))
+    COMPACTION.run(Opened(scene.table._writing, ledger_of(scene.table)), str(start))
     assert answer(scene.table) == {"a": "x", "late": "of the slow writer", "b": "b2"}
 
 

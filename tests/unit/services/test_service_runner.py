@@ -18,6 +18,7 @@ from lakebraid.services.due import GroupLag, Triggers, due_groups, group_lags, p
 from lakebraid.services.merging import compaction
 from lakebraid.services.plans import Plan
 from lakebraid.services.runner import Ran, ServiceRound, parse_seconds, run_round, run_rounds
+from lakebraid.services.settings import parse_settings
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
@@ -90,7 +91,7 @@ def test_a_group_is_due_by_log_files_by_their_share_of_the_base_or_by_the_age_of
     ],
 )
 def test_the_trigger_strategies_of_hudi_mean_what_they_say(strategy, by_logs, by_time, by_both):
-    triggers = parse_triggers({"hoodie.compact.inline.trigger.strategy": strategy.lower()})
+    triggers = parse_triggers(parse_settings({"hoodie.compact.inline.trigger.strategy": strategy.lower()}))
     found = [
         bool(due_groups([one], triggers, HOUR_MS))
         for one in (lag(logs=5), lag(oldest_ms=0), lag(logs=5, oldest_ms=0), lag(log_bytes=900 * MIB))
@@ -99,17 +100,16 @@ def test_the_trigger_strategies_of_hudi_mean_what_they_say(strategy, by_logs, by
 
 
 def test_the_settings_of_hudi_say_when_a_group_is_due():
-    triggers = parse_triggers(
-        {
-            "hoodie.compact.inline.max.delta.commits": "2",
-            "hoodie.compact.inline.max.delta.seconds": "60",
-            "hoodie.lakebraid.compact.log.share": "0.1",
-        }
-    )
+    properties = {
+        "hoodie.compact.inline.max.delta.commits": "2",
+        "hoodie.compact.inline.max.delta.seconds": "60",
+        "hoodie.lakebraid.compact.log.share": "0.1",
+    }
+    triggers = parse_triggers(parse_settings(properties))
     assert triggers == Triggers(2, 60.0, 0.1)
     for name in ("max.delta.commits", "max.delta.seconds", "trigger.strategy"):
         with pytest.raises(InvalidArgument, match=name):
-            parse_triggers({f"hoodie.compact.inline.{name}": "zero"})
+            parse_triggers(parse_settings({f"hoodie.compact.inline.{name}": "zero"}))
 
 
 def test_the_log_of_deletes_that_a_compaction_carried_is_nothing_new(table, storage, clock):
@@ -342,7 +342,7 @@ def test_errors_of_inline_services_never_fail_the_write(table, monkeypatch):
         raise StorageError("the disk is full")
 
     monkeypatch.setattr(api_services, "compact", fails)
-    monkeypatch.setattr(api_services, "rescue", fails)
+    monkeypatch.setattr(api_services, "roll_back_dead", fails)
     result = write(table, 1, services="inline")
     assert [one.service for one in result.services.errors] == ["rollback", "compact"]
     assert answer(table) == {"a": "last"}

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebraid.services.merging import choose_runs as log_runs
-from lakebraid.services.merging.log_compaction import LogCompacted, plan_log_compaction, run_log_plan
+from lakebraid.services.merging.log_compaction import LOG_COMPACTION, LogCompactionResult, plan_log_compaction
 from lakebraid.services.merging.scope import Scope
+from lakebraid.services.settings import Opened
 from tests.kit.table_builder import build_table, open_table, t
 from tests.unit.tasks.test_compaction_answers import (
     COMMIT,
@@ -44,7 +45,7 @@ class LogWorld(World):
     def __init__(self, draw: st.DrawFn, kind: Kind) -> None:
         super().__init__(draw, kind)
         self.log_plans: list[str] = []
-        self.log_compactions: list[LogCompacted] = []
+        self.log_compactions: list[LogCompactionResult] = []
 
     def plan_logs(self) -> None:
         # Some runs begin behind other logs, as if these weighed too much to be written again.
@@ -57,7 +58,7 @@ class LogWorld(World):
     def run_logs(self) -> None:
         if self.log_plans:
             start = self.log_plans.pop(self.draw(st.integers(0, len(self.log_plans) - 1)))
-            self.log_compactions.append(run_log_plan(self.bench.writing, self.bench.ledger, start))
+            self.log_compactions.append(LOG_COMPACTION.run(Opened(self.bench.writing, self.bench.ledger), start))
 
     def log_compact(self) -> None:
         self.plan_logs()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import lakebraid as lb
-from lakebraid.services.merging import compaction
+from lakebraid.services.merging import engine
 from lakebraid.txn.actions.plans import ClaimLost
 
 pytestmark = pytest.mark.unit
@@ -24,7 +24,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         monkeypatch.undo()
         raise error
 
-    monkeypatch.setattr(compaction, "run_tasks", fails)
+    monkeypatch.setattr(engine, "run_local", fails)
 
 
 def test_a_failed_executor_gives_its_claim_back_and_the_next_one_need_not_wait(table, monkeypatch):
@@ -47,13 +47,13 @@ def test_an_executor_that_lost_its_claim_leaves_the_heartbeat_of_the_new_one_alo
 def test_an_executor_whose_plan_a_restore_took_back_is_told_so_not_that_a_file_is_missing(table, monkeypatch):
     until = table.savepoint().instant
     table.upsert([{"id": n, "ts": 2} for n in range(10)])
-    real = compaction.run_tasks
+    real = engine.run_local
 
     def late(*arguments, **options):
         lb.Table.open(table.path).restore(until)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(compaction, "run_tasks", late)
+    monkeypatch.setattr(engine, "run_local", late)
     with pytest.raises(ClaimLost, match="taken back"):
         table.compact()
     assert table.to_arrow(columns=["ts"]).column("ts").to_pylist() == [1] * 10

@@ -15,7 +15,7 @@ from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan,
 from lakebraid.format.timeline.rollbacks import parse_rollback_metadata, parse_rollback_plan
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.services.merging.run import abandoned_plans, claimed
-from lakebraid.services.plans import PLAN_DELAY
+from lakebraid.services.settings import ServiceSettings
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.data_files import place_file
@@ -27,6 +27,7 @@ from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import beat, heartbeat_name
 from tests.kit.scene import Call, TickingClock, WatchedStorage, files, make_table, row, table_on
 
+PLAN_DELAY = ServiceSettings().plan_rollback_minutes.name
 pytestmark = pytest.mark.unit
 
 HOUR_MS = 3_600_000

@@ -25,9 +25,10 @@ from lakebraid.format.timeline.plans import (
     format_requested_replace,
 )
 from lakebraid.services.merging.choose_runs import IS_RUN
-from lakebraid.services.merging.clustered import Clustered
-from lakebraid.services.merging.compaction import Compacted
-from lakebraid.services.merging.log_compaction import LogCompacted
+from lakebraid.services.merging.clustering import ClusteringResult
+from lakebraid.services.merging.compaction import CompactionResult
+from lakebraid.services.merging.engine import MergeEngine
+from lakebraid.services.merging.log_compaction import LogCompactionResult
 from lakebraid.services.plans import run_plan
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
@@ -35,7 +36,7 @@ from lakebraid.tasks.data_files import place_file
 from lakebraid.tasks.merging.cluster import ClusterTask, output_file_id
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.actions.plans import claim, decide_plan
-from lakebraid.txn.actions.rescue import Rescue, rescue, sweep
+from lakebraid.txn.actions.rescue import RollbackResult, rescue, sweep
 from lakebraid.txn.ledger.entries import LEDGER, parse_entry
 from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
 from tests.kit.scene import TickingClock, files, make_table, row
@@ -79,7 +80,7 @@ class Planned:
     inputs: tuple[str, ...]
 
     def play(self, bodies: Mapping[str, Body], *, age_ms: int = 0, **bounds: int) -> Iterator[Played]:
-        with without_threads(tiny_tasks):
+        with without_threads():
             for played in every_schedule(self.objects, self.now_ms + age_ms, bodies, **bounds):
                 yield played
                 check_invariants(self, played)
@@ -122,7 +123,7 @@ def merged_name(kind: str, start: str, epoch: int) -> str:
     return BaseFileName(group, token, start, ".parquet").format()
 
 
-def tiny_tasks(storage: Any, plan: Any, tasks: Any, *, check: Any, **_: Any) -> list[StagedFile]:
+def tiny_tasks(storage: Any, plan: Any, tasks: Any, _run_task: Any, check: Any) -> list[StagedFile]:
     """The tasks of a compaction, log compaction or clustering, with tiny files."""
     made = []
     for task in tasks:
@@ -140,14 +141,15 @@ def tiny_tasks(storage: Any, plan: Any, tasks: Any, *, check: Any, **_: Any) -> 
     return made
 
 
-DONE = Compacted | LogCompacted | Clustered
+TINY = MergeEngine(tiny_tasks)
+DONE = CompactionResult | LogCompactionResult | ClusteringResult
 
 
 def executor(plan: Planned) -> Body:
-    return lambda actor: run_plan(actor.writing, actor.ledger, plan.start)
+    return lambda actor: run_plan(actor.opened, plan.start, TINY)
 
 
-def cleaner(actor: Actor) -> Rescue:
+def cleaner(actor: Actor) -> RollbackResult:
     return rescue(actor.ledger, actor.process.clock.token(), timeout_ms=TIMEOUT_MS, plan_delay_ms=DELAY_MS)
 
 
@@ -173,7 +175,7 @@ def state_of(plan: Planned, played: Played) -> str:
 def check_invariants(plan: Planned, played: Played) -> None:
     """One commit at most, of files that are there; who says it is done says the same; nothing is stuck afterwards."""
     for end in played.ends.values():
-        assert end is None or isinstance(end, DONE | Rescue | CommitRefused), f"an unclear end: {end!r}"
+        assert end is None or isinstance(end, DONE | RollbackResult | CommitRefused), f"an unclear end: {end!r}"
     wins = {end.completion_time for end in played.ends.values() if isinstance(end, DONE)}
     before = state_of(plan, played)
     assert len(wins) <= 1
@@ -308,7 +310,7 @@ def test_C_a_removable_plan_that_is_inflight_is_executed_by_nobody(kind, age_ms)
 def test_D_and_E_cleaning_leaves_a_recent_removable_plan_to_its_executor(kind, bounds):
     plan = planned(kind, is_removable=True)
     for played in plan.play({"x": executor(plan), "y": cleaner}, **bounds):
-        assert played.ends.get("y", Rescue()).plans == ()
+        assert played.ends.get("y", RollbackResult()).plans == ()
         assert state_of(plan, played) != "gone"
         assert winners(played, "x") or bounds["kills"]
 
@@ -319,7 +321,7 @@ def test_D_cleaning_never_rolls_a_removable_plan_back_that_somebody_executes(kin
     seen = set()
     for played in plan.play({"x": executor(plan), "y": cleaner}, age_ms=LONG, **bounds):
         if claims_of(played):
-            assert played.ends.get("y", Rescue()).plans == (), "its heartbeat is fresh"
+            assert played.ends.get("y", RollbackResult()).plans == (), "its heartbeat is fresh"
             assert winners(played, "x") or bounds["kills"]
         seen.add((claims_of(played), state_of(plan, played)))
     assert seen >= {(1, "completed"), (0, "gone")}, "the executor was first, the cleaner was first"

@@ -13,7 +13,8 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import history_file_name
 from lakebraid.format.timeline.history import ArchivedInstant, write_history
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.services.merging.compaction import load_plan, plan_compaction, run_plan
+from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
+from lakebraid.services.settings import Opened
 from lakebraid.storage import Storage
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.writing.rows import write_rows
@@ -101,9 +102,9 @@ def test_f2_a_write_that_was_open_when_the_compaction_was_planned_lies_over_the_
     ledger = scene.table._writing.ledger(scene.table._config)
     planned = plan_compaction(ledger)
     assert planned is not None
-    assert len(load_plan(ledger, planned).operations[0].delta_file_names) == 2
+    assert len(COMPACTION.load(ledger, planned).operations[0].delta_file_names) == 2
     before = scene.check()
-    scene.services.append(run_plan(scene.table._writing, ledger, planned).completion_time)
+    scene.services.append(COMPACTION.run(Opened(scene.table._writing, ledger), planned).completion_time)
     assert scene.check() == [*before, before[-1]]
     scene.commit(l3)
     assert scene.check() == [

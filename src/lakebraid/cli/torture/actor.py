@@ -21,7 +21,10 @@ import pyarrow as pa
 
 import lakebraid as lb
 from lakebraid.clock import SystemClock
+from lakebraid.reading.plan import Source
+from lakebraid.storage import open_storage
 from lakebraid.txn.liveness.waiting import stand_aside
+from lakebraid.txn.writer import Writing
 from lakebraid.writing.transaction import Transaction
 
 _DELETES = 0.15
@@ -49,7 +52,8 @@ def main(arguments: list[str]) -> None:
     frame = _spark_frames(int(number)) if role == ON_SPARK else pa.Table.from_pylist
     is_optimistic = concurrency == "occ"
     name = f"writer {number} on Spark" if role == ON_SPARK else f"writer {number}"
-    writer = Writer(table, notes, chance, clock, int(number), int(keys), int(rows), frame, is_optimistic, name)
+    writing = Writing(open_storage(path), clock)
+    writer = Writer(writing, notes, chance, clock, int(number), int(keys), int(rows), frame, is_optimistic, name)
     notes.say("started")
     while True:
         if role in ("writer", ON_SPARK):
@@ -73,7 +77,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 class Writer:
     """Writes rows of random keys; if it is refused because another one was faster, the same keys again."""
 
-    table: lb.Table
+    writing: Writing
     notes: Notes
     chance: random.Random
     clock: SystemClock
@@ -107,7 +111,8 @@ class Writer:
     def _stand_aside(self, error: lb.CommitRefused, attempt: int) -> None:
         """As `Table.upsert` does, which cannot say between its attempts what it is about to write."""
         if isinstance(error, lb.WriteConflict):
-            stand_aside(self.table._writing.ledger(self.table._config), error, attempt)  # noqa: SLF001 - what it has
+            config, _ = self.writing.settings()
+            stand_aside(self.writing.ledger(config), error, attempt)
         else:
             self.clock.sleep(0.05 * self.chance.random())
 
@@ -131,8 +136,8 @@ class Writer:
 
     def _begin(self, operation: Literal["upsert", "delete"]) -> Transaction:
         """As `Table.upsert` and `Table.delete` do, which do themselves again."""
-        table = self.table
-        return Transaction(table._writing, table._source, operation, writer=self.name, repeats=True)  # noqa: SLF001 - the same
+        source = Source(self.writing.storage.url)
+        return Transaction(self.writing, source, operation, writer=self.name, repeats=True)
 
     def _event_time(self, now_ms: int, start: str) -> int:
         """Coarse and often late, so that versions of different writers tie and stale ones come.

@@ -15,6 +15,8 @@ import lakebraid as lb
 from lakebraid.cli.torture.actor import ON_SPARK
 from lakebraid.clock import SystemClock
 from lakebraid.inspect.audit.findings import Severity
+from lakebraid.storage import open_storage
+from lakebraid.table.loading import load_config
 
 _HEALING_SECONDS_MAX = 60.0
 _COLUMNS = ("id", "ts", "writer", "number", "note")
@@ -75,7 +77,7 @@ def audit(table: lb.Table, folder: Path, seconds: float) -> Verdict:
     instants = [entry.instant for entry in table.timeline(archived=True)]
     completed = {i.request_time: i.completion_time for i in instants if i.is_completed and i.is_write}
     writes = _writes(folder, completed, verdict)
-    config = table._config  # noqa: SLF001 - what it was made with
+    config, _ = load_config(open_storage(table.path))
     in_turn = partial(_in_turn, writes, may_miss=config.buckets is None)
     model = in_turn if config.is_placed else partial(_by_rank, writes)
     _compare("at the end", verdict, model(), _rows(table))

@@ -22,10 +22,11 @@ from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.timeline.slicing import FileSlice, GroupId
+from lakebraid.reading.plan import slice_task
 from lakebraid.table.view import View
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.reading.read import read_slice
-from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+from lakebraid.tasks.slice_task import ReadPlan
 
 _KEY: Final = "_hoodie_record_key"
 _PARTITION: Final = "_hoodie_partition_path"
@@ -74,17 +75,7 @@ def _reading(evidence: Evidence, view: View) -> Reading:
     visible = view.timeline.visibility()
 
     def read(file_slice: FileSlice) -> Iterator[pa.Table]:
-        base = file_slice.base
-        task = SliceTask(
-            file_slice.group.partition,
-            base.name if base else None,
-            base.size if base else 0,
-            base.request_time if base else "",
-            tuple(log.name for log in file_slice.logs),
-            tuple(log.request_time for log in file_slice.logs),
-            visible,
-        )
-        yield from read_slice(evidence.storage, plan, task)
+        yield from read_slice(evidence.storage, plan, slice_task(file_slice, config, visible))
 
     return read
 

@@ -9,24 +9,28 @@ not: so clustering again and again comes to rest.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 import pyarrow as pa
 
 from lakebraid import limits
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import file_name
 from lakebraid.format.timeline.plans import ClusteringGroup, ClusteringPlan, ClusteringSlice, PlanStrategy
 from lakebraid.limits import MIB
+from lakebraid.model.keys.buckets import bucket_of_file_id
+from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import FileSlice, GroupId
+from lakebraid.services.settings import ServiceSettings, Setting
 from lakebraid.table.view import View
 
-_PROPERTY: Final = "hoodie.clustering.plan.strategy."
-SORT_COLUMNS: Final = f"{_PROPERTY}sort.columns"
+SORT_COLUMNS: Final = ServiceSettings().clustering_sort_columns.name
+"""In the parameters of a plan, ours or Hudi's, too."""
 _EXECUTOR: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 
 SortedAs = Callable[[str], tuple[str, ...] | None]
@@ -50,46 +54,76 @@ class ClusteringScope:
     """Only these partitions; None for all."""
 
 
-def clustering_scope(
-    properties: Mapping[str, str],
-    *,
-    sort_by: Sequence[str] | None = None,
-    small_file_limit: int | None = None,
-    target_size: int | None = None,
-    max_bytes_per_group: int | None = None,
-    max_groups: int | None = None,
-    partitions: Sequence[str] | None = None,
-) -> ClusteringScope:
-    """The scope that these arguments mean; what is not given is as the table's properties have it, in Hudi's names."""
+@dataclass(frozen=True, slots=True)
+class ClusteringRequest:
+    """What the caller of a clustering asks for; None for what the table's settings are to say."""
+
+    sort_by: Sequence[str] | None = None
+    small_file_limit: int | None = None
+    target_size: int | None = None
+    max_bytes_per_group: int | None = None
+    max_groups: int | None = None
+    partitions: Sequence[str] | None = None
+    removable: bool | None = None
+
+
+def clustering_scope(settings: ServiceSettings, request: ClusteringRequest | None = None) -> ClusteringScope:
+    """The scope of a request on a table with these settings."""
+    request = request or ClusteringRequest()
+    sort_by, partitions = request.sort_by, request.partitions
     for word, names in (("sort_by", sort_by), ("partitions", partitions)):
         if isinstance(names, str):
             raise InvalidArgument(f"cluster({word}={names[:100]!r}): a list of names is wanted. Nothing was changed.")
-    stated = [name.strip() for name in properties.get(SORT_COLUMNS, "").split(",") if name.strip()]
+    small, target = settings.clustering_small_bytes, settings.clustering_target_bytes
+    together, groups = settings.clustering_group_bytes, settings.clustering_groups_max
     return ClusteringScope(
-        sort_by=tuple(stated if sort_by is None else sort_by),
-        small_bytes=_positive(properties, "small_file_limit", small_file_limit, limits.CLUSTER_SMALL_BYTES),
-        target_bytes=_positive(properties, "target_size", target_size, limits.CLUSTER_TARGET_BYTES),
-        group_bytes_max=_positive(properties, "max_bytes_per_group", max_bytes_per_group, limits.CLUSTER_GROUP_BYTES),
-        groups_max=_positive(properties, "max_groups", max_groups, limits.CLUSTER_GROUPS_MAX),
+        sort_by=settings.clustering_sort_columns.words if sort_by is None else tuple(sort_by),
+        small_bytes=_positive("small_file_limit", request.small_file_limit, small, limits.CLUSTER_SMALL_BYTES),
+        target_bytes=_positive("target_size", request.target_size, target, limits.CLUSTER_TARGET_BYTES),
+        group_bytes_max=_positive(
+            "max_bytes_per_group", request.max_bytes_per_group, together, limits.CLUSTER_GROUP_BYTES
+        ),
+        groups_max=_positive("max_groups", request.max_groups, groups, limits.CLUSTER_GROUPS_MAX),
         partitions=None if partitions is None else tuple(partitions),
     )
 
 
-_HUDIS: Final = {
-    "small_file_limit": "small.file.limit",
-    "target_size": "target.file.max.bytes",
-    "max_bytes_per_group": "max.bytes.per.group",
-    "max_groups": "max.num.groups",
-}
-
-
-def _positive(properties: Mapping[str, str], word: str, value: int | None, default: int) -> int:
-    setting = f"{_PROPERTY}{_HUDIS[word]}"
-    text = str(properties.get(setting, default) if value is None else value).strip()
-    if re.fullmatch("[0-9]{1,18}", text) is None or int(text) == 0:
-        name = setting if value is None else f"cluster({word}=…)"
+def _positive(word: str, value: int | None, setting: Setting, default: int) -> int:
+    stated = default if setting.text is None else setting.text
+    text = str(stated if value is None else value).strip()
+    number = whole_number(text)
+    if not number:
+        name = setting.name if value is None else f"cluster({word}=…)"
         raise InvalidArgument(f"{name} is {text[:40]!r}; it must be a positive number. Nothing was changed.")
-    return int(text)
+    return number
+
+
+def is_clustering_due(writes: Sequence[Instant], settings: ServiceSettings) -> bool:
+    """Whether the settings ask service runners for clusterings, and there were enough writes since the last one."""
+    if not (settings.clustering_inline.is_true or settings.clustering_async.is_true):
+        return False
+    text = (settings.clustering_commits.text or settings.clustering_async_commits.text or "4").strip()
+    commits = whole_number(text, 9)
+    if commits is None:
+        name = settings.clustering_commits.name
+        raise InvalidArgument(f"The table's {name} is {text[:40]!r}; it must be a number. Nothing was changed.")
+    return sum(1 for _ in takewhile(lambda i: i.kind != "clustering", reversed(writes))) >= commits
+
+
+def check_no_bucket_ids(view: View, url: str) -> None:
+    """InvalidArgument for a table that does not state its index and has buckets: its file ids tell."""
+    ids = {group.file_id for group in view.groups}
+    if not view.config.index and ids and all(bucket_of_file_id(file_id) is not None for file_id in ids):
+        raise bucketed(url)
+
+
+def bucketed(url: str) -> InvalidArgument:
+    """Why a table with a bucket index is not clustered."""
+    return InvalidArgument(
+        f"{url} has a bucket index: the file group of a row follows from its key, so rows cannot be moved to other "
+        "groups. Nothing was changed. `table.compact(sort_by=[…])` sorts the rows within each bucket instead.",
+        path=url,
+    )
 
 
 def choose_clustering(

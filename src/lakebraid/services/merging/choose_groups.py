@@ -47,7 +47,7 @@ def choose_groups(
     """
     open_writes = open_writes_of(view, state)
     if any(write.adds_base for write in open_writes.values()):
-        # A first base file that is published later would lie behind the compacted one, and nobody would see it.
+        # A first base file that is published later would lie behind the compacted one, and no reader would see it.
         return None
     scope = scope or Scope()
     due = by_urgency((s for s in _candidates(view, start, scope) if s.group not in taken), scope)

@@ -9,7 +9,6 @@ file, rows of writes that began before the base was planned are ranked one by on
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
@@ -19,6 +18,7 @@ from lakebraid.model.log_order import BlockOrigin, place_blocks
 from lakebraid.model.timeline.slicing import FileSlice, GroupId, LogFile
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.merging.choose_groups import open_writes_of, operation_of
+from lakebraid.services.merging.engine import Marks
 from lakebraid.services.merging.scope import Scope
 from lakebraid.table.view import View
 from lakebraid.txn.ledger.entries import LedgerState
@@ -27,14 +27,6 @@ STRATEGY: Final = PlanStrategy("org.apache.hudi.table.action.compact.LogCompacti
 """The class that Apache Hudi itself names in such plans."""
 IS_RUN: Final = "lakebraid.contiguous"
 """In the extra metadata of plans whose log files are runs as described above; plans of others are looked at first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """What the headers in a log file say."""
-
-    origins: tuple[BlockOrigin, ...]
-    has_partial: bool
 
 
 Peek = Callable[[LogFile], Marks]

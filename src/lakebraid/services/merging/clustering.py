@@ -9,10 +9,10 @@ plan (the default), or the clustering gives way to them: docs/decisions/0015-clu
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Final
 
 from lakebraid.errors import CorruptFile, ObjectNotFound, WriteConflict
 from lakebraid.format.timeline.commit import CommitMetadata
@@ -24,73 +24,69 @@ from lakebraid.format.timeline.plans import (
 )
 from lakebraid.model.conflicts import Begun, Clash, Kind, Strategy
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.services.merging.choose_clusters import ClusteringScope, SortedAs, choose_clustering, sort_columns_of
-from lakebraid.services.merging.clustered import Clustered, cluster_tasks, clustered, clustering_metadata
-from lakebraid.services.merging.clustering_rules import check_no_bucket_ids, check_unbucketed, load_clusterable
-from lakebraid.services.merging.leftovers import prepare_run, read_plan
-from lakebraid.services.merging.run import Held, abandoned_plans, claimed
-from lakebraid.services.merging.tasks import compact_plan, run_tasks
-from lakebraid.table.loading import load_properties, load_timeline
-from lakebraid.tasks.merging.cluster import run_clustering_task
+from lakebraid.services.merging.choose_clusters import (
+    ClusteringScope,
+    SortedAs,
+    bucketed,
+    check_no_bucket_ids,
+    choose_clustering,
+    sort_columns_of,
+)
+from lakebraid.services.merging.engine import LOCAL, MergeEngine
+from lakebraid.services.merging.run import Held, MergeService
+from lakebraid.services.merging.tasks import cluster_tasks, clustering_metadata
+from lakebraid.services.settings import Opened
+from lakebraid.table.loading import load_timeline
+from lakebraid.tasks.merging.cluster import ClusterTask, run_clustering_task
+from lakebraid.tasks.merging.compact import RunTask
+from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.plans import ClaimLost, decide_plan, publish_plan
 from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
-from lakebraid.txn.checks.file_groups import UPDATES, Rivals, allows_updates, begun, groups_text, writer_of
+from lakebraid.txn.checks.file_groups import UPDATES, Rivals, begun, groups_text, writer_of
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.liveness.markers import forget
-from lakebraid.txn.writer import Writing
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-ACTIVE_FROM = "lakebraid.active_from"
+ACTIVE_FROM: Final = "lakebraid.active_from"
 """In a plan's extra metadata: where the timeline began when it was made; who has left it since is looked up in the history."""
 
 
 class ClusteringYielded(WriteConflict):
-    """A clustering gave way to a write; its plan is taken back, and nothing was changed."""
+    """A clustering gave way to a write; its plan is withdrawn, and nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringResult:
+    """A clustering that was executed and published."""
+
+    instant: str
+    completion_time: str
+    replaced: int
+    """File groups that were put together."""
+    groups: int
+    """File groups that hold their rows now."""
+    rows: int
+    bytes: int
 
 
 def cluster(
-    writing: Writing,
-    *,
-    scope: ClusteringScope | None = None,
-    options: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-    is_removable: bool = False,
-) -> list[Clustered]:
+    opened: Opened, *, scope: ClusteringScope | None = None, is_removable: bool = False, engine: MergeEngine = LOCAL
+) -> list[ClusteringResult]:
     """Plans and executes a clustering, then plans whose executors died; empty if there is nothing to do."""
-    ledger, _ = open_clustering(writing)
-    planned = plan_clustering(ledger, scope, is_removable=is_removable)
-    done = [] if planned is None else [run_clustering(writing, ledger, planned, options=options, spark=spark)]
-    done += run_abandoned(writing, ledger, options=options, spark=spark)
-    writing.remember(ledger)
-    return done
+    check_clusterable(opened)
+    planned = plan_clustering(opened.ledger, scope, is_removable=is_removable)
+    return CLUSTERING.run_all(opened, planned, engine)
 
 
-def open_clustering(writing: Writing) -> tuple[Ledger, Mapping[str, str]]:
-    """A ledger of a table that may be clustered, and its properties; InvalidArgument or UnsupportedTable if it may not."""
-    config, properties = load_clusterable(writing)
-    check_unbucketed(config, writing.storage)
-    return writing.ledger(config), properties
-
-
-def run_abandoned(
-    writing: Writing,
-    ledger: Ledger,
-    *,
-    options: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-) -> list[Clustered]:
-    """Executes plans that nobody has worked on for a while."""
-    done = []
-    for start in abandoned_plans(ledger, "clustering", load_clustering_plan):
-        # Another one was faster, or a write was.
-        with contextlib.suppress(ClaimLost, ClusteringYielded):
-            done.append(run_clustering(writing, ledger, start, options=options, spark=spark))
-    return done
+def check_clusterable(opened: Opened) -> None:
+    """UnsupportedTable if base files cannot be written anew; InvalidArgument for a table with a bucket index: the place
+    of a row there follows from its key.
+    """
+    opened.check_rewritable()
+    config = opened.config
+    if config.index == "bucket" or config.buckets is not None or opened.storage.list_folder(".hoodie/.bucket_index")[1]:
+        raise bucketed(opened.storage.url)
 
 
 def plan_clustering(ledger: Ledger, scope: ClusteringScope | None = None, *, is_removable: bool = False) -> str | None:
@@ -117,7 +113,7 @@ def build_clustering(now: Round, scope: ClusteringScope | None) -> ClusteringPla
     same files would bring back what the other replaced.
     """
     view, ledger = now.view(), now.ledger
-    check_no_bucket_ids(view, ledger.storage)
+    check_no_bucket_ids(view, ledger.storage.url)
     taken = frozenset(part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline))
     return choose_clustering(view, scope or ClusteringScope(), taken=taken, sorted_as=_sorted_as(now))
 
@@ -130,100 +126,121 @@ def _sorted_as(now: Round) -> SortedAs:
             instant, known[start] = now.timeline().write(start), None
             if instant is not None and instant.kind == "clustering":
                 with contextlib.suppress(CorruptFile, ObjectNotFound, ClaimLost):
-                    known[start] = sort_columns_of(load_clustering_plan(now.ledger, start))
+                    known[start] = sort_columns_of(CLUSTERING.load(now.ledger, start))
         return known[start]
 
     return sorted_as
 
 
-def load_clustering_plan(ledger: Ledger, start: str) -> ClusteringPlan:
-    """The plan of the clustering that begins at `start`; CorruptFile if it has none."""
-    data, name = read_plan(ledger, start, "clustering")
-    plan = parse_requested_replace(data, name).plan
-    if plan is None:
-        raise CorruptFile(f"{name} of {ledger.storage.url} holds no clustering plan. Nothing was changed.", path=name)
-    return plan
-
-
-def run_clustering(
-    writing: Writing,
-    ledger: Ledger,
-    start: str,
-    *,
-    options: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-) -> Clustered:
-    """Claims, executes and publishes a pending plan. ClaimLost if another executor has it or took it over;
-    ClusteringYielded if a write has touched one of its groups since it was planned: the plan is taken back then.
-
-    If it fails on the way, nothing is visible and the plan stays: somebody else, or the same process, may run it again.
+@dataclass(frozen=True, slots=True)
+class _Clustering:
+    """The execution of one plan. It is held against every write that touches one of its groups between the plan and its
+    end (RFC-71); if there is one, the plan is withdrawn and ClusteringYielded raised.
     """
-    load_clusterable(writing)
-    plan = load_clustering_plan(ledger, start)
-    with claimed(ledger, start) as held:
-        return _run_claimed(writing, ledger, plan, held, options or {}, spark)
 
+    opened: Opened
+    plan: ClusteringPlan
+    held: Held
+    guard: _Guard
+    oldest_open: str = ""
 
-def _run_claimed(
-    writing: Writing,
-    ledger: Ledger,
-    plan: ClusteringPlan,
-    held: Held,
-    options: Mapping[str, str],
-    spark: SparkSession | None,
-) -> Clustered:
-    storage, config = ledger.storage, ledger.config
-    guard, metadata = _guard(ledger, plan, held.start), None
-    try:
-        guard.check(Round(ledger, ledger.newest().state, 0))  # before any work; what counts is the check in the round
-        partitions = (part.partition_path for group in plan.groups for part in group.slices)
-        sizes, schema = prepare_run(writing, ledger, partitions, held, "clustering")
-        visible = load_timeline(storage, config).as_of(held.start).visibility() if config.may_share_logs else None
-        work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch, sort_columns_of(plan))
-        tasks = cluster_tasks(plan, config, sizes, visible)
-        files = run_tasks(storage, work, tasks, spark=spark, check=held.check, run_task=run_clustering_task)
-        metadata = clustering_metadata(plan, files, held.start, schema.text)
-        checked = partial(guard.passed, metadata=metadata)
-        completion = publish_plan(ledger, held.txn, held.start, held.epoch, checked)
-    except ClusteringYielded:
-        if _give_way(ledger, held):
-            raise
-        if metadata is None or operations.status(ledger, held.start) != "published":
-            raise ClaimLost(
-                f"The plan {held.start} was taken over by another executor, or taken back because this one was silent for "
-                "too long. Nothing of this attempt is visible. Cluster again.",
-                instant=held.start,
-            ) from None
-        completion = operations.completion(ledger, held.start)  # an answer got lost: it was published before
-    forget(storage, held.start)
-    return clustered(held.start, completion, metadata)
+    @property
+    def run_task(self) -> RunTask:
+        return run_clustering_task
+
+    @property
+    def sort_by(self) -> tuple[str, ...]:
+        return sort_columns_of(self.plan)
+
+    @property
+    def partitions(self) -> Iterable[str]:
+        return (part.partition_path for group in self.plan.groups for part in group.slices)
+
+    def check(self) -> None:
+        """ClusteringYielded if the plan can no longer be published; what counts is the check in `publish`."""
+        ledger = self.opened.ledger
+        try:
+            self.guard.check(Round(ledger, ledger.newest().state, 0))
+        except ClusteringYielded:
+            if _give_way(ledger, self.held):
+                raise
+            raise _taken_over(self.held.start) from None
+
+    def tasks(self, sizes: Mapping[str, int]) -> list[ClusterTask]:
+        storage, config = self.opened.storage, self.opened.config
+        shares = config.may_share_logs
+        visible = load_timeline(storage, config).as_of(self.held.start).visibility() if shares else None
+        return cluster_tasks(self.plan, config, sizes, visible)
+
+    def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
+        return clustering_metadata(self.plan, files, self.held.start, schema_text)
+
+    def publish(self, metadata: CommitMetadata) -> str:
+        ledger, held = self.opened.ledger, self.held
+        checked = partial(self.guard.passed, metadata=metadata)
+        try:
+            return publish_plan(ledger, held.txn, held.start, held.epoch, checked)
+        except ClusteringYielded:
+            if _give_way(ledger, held):
+                raise
+            if operations.status(ledger, held.start) != "published":
+                raise _taken_over(held.start) from None
+            return operations.completion(ledger, held.start)  # an answer got lost: it was published before
+
+    def result(self, completion: str, metadata: CommitMetadata) -> ClusteringResult:
+        return clustering_result(self.held.start, completion, metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """What a clustering is held against: whoever touches one of its groups between its plan and its end (RFC-71)."""
+    """The writes that touch one of the plan's groups between the plan and its end (RFC-71)."""
 
     rivals: Rivals
     groups: frozenset[GroupId]
 
     def check(self, now: Round) -> None:
-        """ClusteringYielded if somebody does."""
+        """ClusteringYielded if there is one."""
         clash = self.rivals.clash(now, self.groups)
         if clash is not None:
             raise _yielded(now, self.rivals.begun.start, clash)
 
     def passed(self, now: Round, metadata: CommitMetadata) -> CommitMetadata:
-        """What is to be published, if nobody does."""
+        """What is to be published, if there is none."""
         self.check(now)
         return metadata
 
 
-def _guard(ledger: Ledger, plan: ClusteringPlan, start: str) -> _Guard:
-    noted = Begun(start, frozenset(), plan.extra.get(ACTIVE_FROM, ""))
-    # The plan's start exceeds every completion that it saw and is below every later one, whoever executes it.
-    allowed = allows_updates(load_properties(ledger.storage))
-    rivals = Rivals(noted, Strategy.BY_COMPLETION, allowed, Kind.CLUSTERING)
-    return _Guard(rivals, frozenset(GroupId(s.partition_path, s.file_id) for g in plan.groups for s in g.slices))
+def _begin(opened: Opened, plan: ClusteringPlan, held: Held) -> _Clustering:
+    noted = Begun(held.start, frozenset(), plan.extra.get(ACTIVE_FROM, ""))
+    # The plan's start exceeds every completion that it saw and is below every later one, whichever process executes it.
+    rivals = Rivals(noted, Strategy.BY_COMPLETION, opened.settings.allows_updates, Kind.CLUSTERING)
+    groups = frozenset(GroupId(s.partition_path, s.file_id) for g in plan.groups for s in g.slices)
+    return _Clustering(opened, plan, held, _Guard(rivals, groups))
+
+
+def _parse(data: bytes, name: str) -> ClusteringPlan | None:
+    return parse_requested_replace(data, name).plan
+
+
+def clustering_result(start: str, completion: str, metadata: CommitMetadata) -> ClusteringResult:
+    """The result of a clustering by its commit: the same for its executor and for a process that finds it done."""
+    stats = [stat for found in metadata.write_stats.values() for stat in found]
+    return ClusteringResult(
+        start,
+        completion,
+        replaced=sum(len(ids) for ids in metadata.replaced.values()),
+        groups=len(stats),
+        rows=sum(stat.num_writes or 0 for stat in stats),
+        bytes=sum(stat.file_size_in_bytes or 0 for stat in stats),
+    )
+
+
+def _taken_over(start: str) -> ClaimLost:
+    return ClaimLost(
+        f"The plan {start} was taken over by another executor, or taken back because this one was silent for "
+        "too long. Nothing of this attempt is visible. Cluster again.",
+        instant=start,
+    )
 
 
 def _yielded(now: Round, start: str, clash: Clash) -> ClusteringYielded:
@@ -243,13 +260,23 @@ def _yielded(now: Round, start: str, clash: Clash) -> ClusteringYielded:
 
 
 def _give_way(ledger: Ledger, held: Held) -> bool:
-    """Takes the plan back, whatever kind it is: its input is not what it was, so nobody could ever execute it. False if
-    it is not ours any more, was taken back by another one, or was published.
+    """Withdraws the plan, removable or not: its input is not what it was, so it could never be published. False if the
+    claim is not ours any more, another process has withdrawn the plan, or it was published.
     """
     rollback = take_back_plan(ledger, held.txn, held.start, lambda p: p.epoch == held.epoch, is_removable=True)
     if rollback is None:
         return False
     undoing = ledger.newest().state.rollbacks.get(rollback)
     finish_rollback(ledger, held.txn, rollback)
-    # Of one that others have finished meanwhile nobody knows who had decided it: then it is not said that we gave way.
+    # If another process has finished the rollback since, it is not known which one decided it: then we did not give way.
     return undoing is not None and undoing.txn == held.txn
+
+
+CLUSTERING: Final[MergeService[ClusteringPlan, ClusteringResult]] = MergeService(
+    "clustering",
+    _parse,
+    _begin,
+    clustering_result,
+    yields=(ClaimLost, ClusteringYielded),
+    check=Opened.check_rewritable,
+)

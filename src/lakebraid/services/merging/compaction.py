@@ -7,35 +7,32 @@ is a function of the plan alone, so it does not matter which.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Final
 
-from lakebraid.format.timeline.plans import CompactionPlan, format_compaction_plan
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.format.timeline.plans import CompactionPlan, format_compaction_plan, parse_compaction_plan
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.timeline.slicing import LogFile
 from lakebraid.services.merging.choose_groups import OLDEST_OPEN, choose_groups
-from lakebraid.services.merging.leftovers import load_merging, prepare_run
-from lakebraid.services.merging.run import Held, abandoned_plans, claimed
+from lakebraid.services.merging.engine import LOCAL, MergeEngine
+from lakebraid.services.merging.run import Held, MergeService
 from lakebraid.services.merging.scope import Scope, parse_sort_columns, sorted_by
-from lakebraid.services.merging.tasks import compact_plan, compact_tasks, compaction_metadata, run_tasks
+from lakebraid.services.merging.tasks import compact_tasks, compaction_metadata
+from lakebraid.services.settings import Opened
 from lakebraid.table.loading import load_timeline
-from lakebraid.tasks.merging.hazards import Hazard, find_hazards
+from lakebraid.tasks.merging.compact import CompactTask, RunTask, run_compaction_task
+from lakebraid.tasks.merging.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.actions.plans import ClaimLost, decide_plan, publish_plan
+from lakebraid.txn.actions.plans import decide_plan, publish_plan
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.liveness.markers import forget
-from lakebraid.txn.writer import Writing
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactionResult:
     """A compaction that was executed and published."""
 
     instant: str
@@ -48,34 +45,21 @@ class Compacted:
 
 
 def compact(
-    writing: Writing,
-    *,
-    scope: Scope | None = None,
-    sort_by: Sequence[str] = (),
-    options: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-) -> list[Compacted]:
-    """Plans and executes a compaction, then executes plans whose executors died; empty if there is nothing to do.
-
-    `options` are those of the storage, for Spark's executors.
-    """
-    config, _ = writing.settings()
-    ledger = writing.ledger(config)
+    opened: Opened, *, scope: Scope | None = None, sort_by: Sequence[str] = (), engine: MergeEngine = LOCAL
+) -> list[CompactionResult]:
+    """Plans and executes a compaction, then executes plans whose executors died; empty if there is nothing to do."""
     # The runner names the groups that are due; often there is none, and only plans that others left are looked for.
     has_groups = scope is None or scope.groups is None or bool(scope.groups)
-    planned = plan_compaction(ledger, scope, sort_by) if has_groups else None
-    done = [] if planned is None else [run_plan(writing, ledger, planned, options=options, spark=spark)]
-    for start in abandoned_plans(ledger, "compaction", load_plan):
-        with contextlib.suppress(ClaimLost):  # another one was faster
-            done.append(run_plan(writing, ledger, start, options=options, spark=spark))
-    writing.remember(ledger)
-    return done
+    planned = plan_compaction(opened.ledger, scope, sort_by, engine) if has_groups else None
+    return COMPACTION.run_all(opened, planned, engine)
 
 
-def plan_compaction(ledger: Ledger, scope: Scope | None = None, sort_by: Sequence[str] = ()) -> str | None:
+def plan_compaction(
+    ledger: Ledger, scope: Scope | None = None, sort_by: Sequence[str] = (), engine: MergeEngine = LOCAL
+) -> str | None:
     """The start of a new plan, or None if no group needs or may have it now; its base files are sorted by `sort_by`."""
     ledger.may_ask = True
-    build = _builder(ledger, scope, sort_by)
+    build = _builder(ledger, scope, sort_by, engine)
 
     def content(now: Round, start: str) -> bytes | None:
         plan = build(now, start)
@@ -88,14 +72,16 @@ def plan_compaction(ledger: Ledger, scope: Scope | None = None, sort_by: Sequenc
     return decide_plan(ledger, ledger.clock.token(), "compaction", content)
 
 
-def draft_compaction(ledger: Ledger, scope: Scope | None = None, sort_by: Sequence[str] = ()) -> CompactionPlan | None:
+def draft_compaction(
+    ledger: Ledger, scope: Scope | None = None, sort_by: Sequence[str] = (), engine: MergeEngine = LOCAL
+) -> CompactionPlan | None:
     """The plan that would be decided now; nothing is."""
     now = Round(ledger, ledger.newest().state, 0)
-    return _builder(ledger, scope, sort_by)(now, now.time())
+    return _builder(ledger, scope, sort_by, engine)(now, now.time())
 
 
 def _builder(
-    ledger: Ledger, scope: Scope | None, sort_by: Sequence[str]
+    ledger: Ledger, scope: Scope | None, sort_by: Sequence[str], engine: MergeEngine
 ) -> Callable[[Round, str], CompactionPlan | None]:
     known: dict[str, Sequence[Hazard]] = {}
 
@@ -106,7 +92,7 @@ def _builder(
         def hazards(log: LogFile) -> Sequence[Hazard]:
             # Log files never change, so what a lost round has learnt stays true.
             if log.name not in known:
-                known[log.name] = find_hazards(ledger.storage, log.name, rules, view.schema)
+                known[log.name] = engine.find_hazards(ledger.storage, log.name, rules, view.schema)
             return known[log.name]
 
         taken = frozenset(part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline))
@@ -118,57 +104,63 @@ def _builder(
     return build
 
 
-def run_plan(
-    writing: Writing,
-    ledger: Ledger,
-    start: str,
-    *,
-    options: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-) -> Compacted:
-    """Claims, executes and publishes a pending plan. ClaimLost if another executor has it or took it over.
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    """The execution of one plan."""
 
-    If it fails on the way, nothing is visible and the plan stays: somebody else, or the same process, may run it again.
-    """
-    plan = load_plan(ledger, start)
-    with claimed(ledger, start) as held:
-        return _run_claimed(writing, ledger, plan, held, options or {}, spark)
+    opened: Opened
+    plan: CompactionPlan
+    held: Held
 
+    @property
+    def run_task(self) -> RunTask:
+        return run_compaction_task
 
-def load_plan(ledger: Ledger, start: str) -> CompactionPlan:
-    """The plan of the compaction that begins at `start`."""
-    return load_merging(ledger, start, "compaction")
+    @property
+    def sort_by(self) -> tuple[str, ...]:
+        return parse_sort_columns(self.plan)
 
+    @property
+    def oldest_open(self) -> str:
+        return self.plan.extra.get(OLDEST_OPEN, "")
 
-def _run_claimed(
-    writing: Writing,
-    ledger: Ledger,
-    plan: CompactionPlan,
-    held: Held,
-    options: Mapping[str, str],
-    spark: SparkSession | None,
-) -> Compacted:
-    storage, config = ledger.storage, ledger.config
-    partitions = (operation.partition_path for operation in plan.operations)
-    sizes, schema = prepare_run(writing, ledger, partitions, held, "compaction")
-    visible = load_timeline(storage, config).as_of(held.start).visibility() if config.may_share_logs else None
-    tasks = compact_tasks(plan, config, sizes, visible)
-    sort_by = parse_sort_columns(plan)
-    oldest = plan.extra.get(OLDEST_OPEN, "")
-    work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch, sort_by, oldest)
-    files = run_tasks(storage, work, tasks, spark=spark, check=held.check)
-    metadata = compaction_metadata(plan, files, held.start, schema.text)
-    completion = publish_plan(ledger, held.txn, held.start, held.epoch, lambda _: metadata)
-    forget(storage, held.start)
-    return _compacted(held.start, completion, files)
+    @property
+    def partitions(self) -> Iterable[str]:
+        return (operation.partition_path for operation in self.plan.operations)
+
+    def check(self) -> None:
+        """Whom it would meet was settled when it was planned."""
+
+    def tasks(self, sizes: Mapping[str, int]) -> list[CompactTask]:
+        storage, config = self.opened.storage, self.opened.config
+        shares = config.may_share_logs
+        visible = load_timeline(storage, config).as_of(self.held.start).visibility() if shares else None
+        return compact_tasks(self.plan, config, sizes, visible)
+
+    def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
+        return compaction_metadata(self.plan, files, self.held.start, schema_text)
+
+    def publish(self, metadata: CommitMetadata) -> str:
+        return publish_plan(self.opened.ledger, self.held.txn, self.held.start, self.held.epoch, lambda _: metadata)
+
+    def result(self, completion: str, metadata: CommitMetadata) -> CompactionResult:
+        return compaction_result(self.held.start, completion, metadata)
 
 
-def _compacted(start: str, completion: str, files: Sequence[StagedFile]) -> Compacted:
-    return Compacted(
+def compaction_result(start: str, completion: str, metadata: CommitMetadata) -> CompactionResult:
+    """The result of a compaction by its commit: the same for its executor and for a process that finds it done."""
+    stats = [stat for found in metadata.write_stats.values() for stat in found]
+    bases = [stat for stat in stats if stat.log_files is None]
+    return CompactionResult(
         start,
         completion,
-        groups=sum(file.is_base for file in files),
-        rows=sum(file.rows for file in files),
-        tombstones=sum(file.deletes for file in files),
-        bytes=sum(file.size for file in files),
+        groups=len(bases),
+        rows=sum(stat.num_writes or 0 for stat in bases),
+        tombstones=sum(stat.num_deletes or 0 for stat in stats if stat.log_files is not None),
+        bytes=sum(stat.file_size_in_bytes or 0 for stat in stats),
     )
+
+
+COMPACTION: Final[MergeService[CompactionPlan, CompactionResult]] = MergeService(
+    "compaction", parse_compaction_plan, _Compaction, compaction_result
+)

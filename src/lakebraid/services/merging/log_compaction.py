@@ -7,49 +7,40 @@ old log files stay where they are until the whole slice is cleaned.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Final
 
-from lakebraid.format.log.blocks import BlockType, read_blocks
 from lakebraid.format.names import parse_data_file
-from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
-from lakebraid.model.log_order import BlockOrigin
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.format.timeline.plans import (
+    CompactionOperation,
+    CompactionPlan,
+    format_compaction_plan,
+    parse_compaction_plan,
+)
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.timeline.slicing import GroupId, LogFile
 from lakebraid.services.merging.choose_groups import open_writes_of
-from lakebraid.services.merging.choose_runs import IS_RUN, Marks, choose_runs
-from lakebraid.services.merging.leftovers import load_merging, prepare_run
-from lakebraid.services.merging.run import Held, abandoned_plans, claimed
+from lakebraid.services.merging.choose_runs import IS_RUN, choose_runs
+from lakebraid.services.merging.engine import LOCAL, Marks, MergeEngine
+from lakebraid.services.merging.run import Held, MergeService
 from lakebraid.services.merging.scope import Scope
-from lakebraid.services.merging.tasks import (
-    compact_plan,
-    compact_tasks,
-    log_compaction_metadata,
-    run_tasks,
-)
-from lakebraid.storage.protocol import Storage
+from lakebraid.services.merging.tasks import compact_tasks, log_compaction_metadata
+from lakebraid.services.settings import Opened
 from lakebraid.table.view import View, load_view
 from lakebraid.tasks.data_files import in_partition
-from lakebraid.tasks.merging.compact import CompactTask
+from lakebraid.tasks.merging.compact import CompactTask, RunTask
 from lakebraid.tasks.merging.log_compact import run_log_compaction_task
-from lakebraid.tasks.open_files import read_log
-from lakebraid.txn.actions.plans import ClaimLost, decide_plan, publish_plan
+from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.txn.actions.plans import decide_plan, publish_plan
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.liveness.markers import forget
-from lakebraid.txn.writer import Writing
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_HOLD_ROWS = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE)
 
 
 @dataclass(frozen=True, slots=True)
-class LogCompacted:
+class LogCompactionResult:
     """A log compaction that was executed and published."""
 
     instant: str
@@ -64,53 +55,47 @@ class LogCompacted:
 
 
 def log_compact(
-    writing: Writing,
-    *,
-    scope: Scope | None = None,
-    options: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-    is_removable: bool = False,
-) -> list[LogCompacted]:
+    opened: Opened, *, scope: Scope | None = None, is_removable: bool = False, engine: MergeEngine = LOCAL
+) -> list[LogCompactionResult]:
     """Plans and executes a log compaction, then plans whose executors died; empty if there is nothing to do."""
-    config, _ = writing.settings()
-    ledger = writing.ledger(config)
-    planned = plan_log_compaction(ledger, scope, is_removable=is_removable)
-    done = [] if planned is None else [run_log_plan(writing, ledger, planned, options=options, spark=spark)]
-    for start in abandoned_plans(ledger, "logcompaction", load_log_plan):
-        with contextlib.suppress(ClaimLost):  # another one was faster
-            done.append(run_log_plan(writing, ledger, start, options=options, spark=spark))
-    writing.remember(ledger)
-    return done
+    planned = plan_log_compaction(opened.ledger, scope, is_removable=is_removable, engine=engine)
+    return LOG_COMPACTION.run_all(opened, planned, engine)
 
 
-def plan_log_compaction(ledger: Ledger, scope: Scope | None = None, *, is_removable: bool = False) -> str | None:
+def plan_log_compaction(
+    ledger: Ledger, scope: Scope | None = None, *, is_removable: bool = False, engine: MergeEngine = LOCAL
+) -> str | None:
     """The start of a new plan, or None if no group needs or may have it now."""
     ledger.may_ask = True
     known: dict[str, Marks] = {}
 
     def content(now: Round, _: str) -> bytes | None:
-        plan = build_log_plan(now, scope, known)
+        plan = build_log_plan(now, scope, known, engine)
         return None if plan is None else format_compaction_plan(plan)
 
     if ledger.is_shared:
         # Log files are looked into before Apache Hudi's lock is taken; under it only new ones are.
-        build_log_plan(Round(ledger, ledger.newest().state, 0), scope, known)
+        build_log_plan(Round(ledger, ledger.newest().state, 0), scope, known, engine)
     return decide_plan(ledger, ledger.clock.token(), "logcompaction", content, is_removable=is_removable)
 
 
-def draft_log_compaction(ledger: Ledger, scope: Scope | None = None) -> CompactionPlan | None:
+def draft_log_compaction(
+    ledger: Ledger, scope: Scope | None = None, engine: MergeEngine = LOCAL
+) -> CompactionPlan | None:
     """The plan that would be decided now; nothing is."""
-    return build_log_plan(Round(ledger, ledger.newest().state, 0), scope, {})
+    return build_log_plan(Round(ledger, ledger.newest().state, 0), scope, {}, engine)
 
 
-def build_log_plan(now: Round, scope: Scope | None, known: dict[str, Marks]) -> CompactionPlan | None:
+def build_log_plan(
+    now: Round, scope: Scope | None, known: dict[str, Marks], engine: MergeEngine
+) -> CompactionPlan | None:
     """The plan that would be decided in this round; `known` keeps what log files were seen to hold."""
     view, storage = now.view(), now.ledger.storage
 
     def peek(log: LogFile) -> Marks:
         # Log files never change, so what a lost round has learnt stays true.
         if log.name not in known:
-            known[log.name] = load_marks(storage, log.name)
+            known[log.name] = engine.load_marks(storage, log.name)
         return known[log.name]
 
     by_event = bool(merge_rules(view.config, view.schema).order_columns)
@@ -118,64 +103,54 @@ def build_log_plan(now: Round, scope: Scope | None, known: dict[str, Marks]) -> 
     return choose_runs(view, now.state, peek, by_event=by_event, taken=taken, scope=scope)
 
 
-def load_marks(storage: Storage, name: str) -> Marks:
-    """What the block headers of a log file say."""
-    blocks = read_blocks(read_log(storage, name), name).blocks
-    origins = (
-        BlockOrigin(block.instant_time or "", block.compacted_times, holds_rows=block.type in _HOLD_ROWS)
-        for block in blocks
-    )
-    return Marks(tuple(origins), any(block.is_partial for block in blocks))
+@dataclass(frozen=True, slots=True)
+class _LogCompaction:
+    """The execution of one plan."""
+
+    opened: Opened
+    plan: CompactionPlan
+    """With those of its groups that may still be done."""
+    held: Held
+    partitions: frozenset[str]
+    sort_by: tuple[str, ...] = ()
+    oldest_open: str = ""
+
+    @property
+    def run_task(self) -> RunTask:
+        return run_log_compaction_task
+
+    def check(self) -> None:
+        """Whom it would meet was settled when it was planned."""
+
+    def tasks(self, sizes: Mapping[str, int]) -> list[CompactTask]:
+        return [_logs_only(task) for task in compact_tasks(self.plan, self.opened.config, sizes)]
+
+    def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
+        return log_compaction_metadata(self.plan, files, self.held.start, schema_text)
+
+    def publish(self, metadata: CommitMetadata) -> str:
+        return publish_plan(self.opened.ledger, self.held.txn, self.held.start, self.held.epoch, lambda _: metadata)
+
+    def result(self, completion: str, metadata: CommitMetadata) -> LogCompactionResult:
+        return log_compaction_result(self.held.start, completion, metadata)
 
 
-def run_log_plan(
-    writing: Writing,
-    ledger: Ledger,
-    start: str,
-    *,
-    options: Mapping[str, str] | None = None,
-    spark: SparkSession | None = None,
-) -> LogCompacted:
-    """Claims, executes and publishes a pending plan. ClaimLost if another executor has it or took it over.
-
-    If it fails on the way, nothing is visible and the plan stays: somebody else, or the same process, may run it again.
-    """
-    plan = load_log_plan(ledger, start)
-    with claimed(ledger, start) as held:
-        return _run_claimed(writing, ledger, plan, held, options or {}, spark)
+def _begin(opened: Opened, plan: CompactionPlan, held: Held) -> _LogCompaction:
+    partitions = frozenset(operation.partition_path for operation in plan.operations)
+    return _LogCompaction(opened, plan if IS_RUN in plan.extra else _judged(opened.ledger, plan), held, partitions)
 
 
-def load_log_plan(ledger: Ledger, start: str) -> CompactionPlan:
-    """The plan of the log compaction that begins at `start`."""
-    return load_merging(ledger, start, "logcompaction")
-
-
-def _run_claimed(
-    writing: Writing,
-    ledger: Ledger,
-    plan: CompactionPlan,
-    held: Held,
-    options: Mapping[str, str],
-    spark: SparkSession | None,
-) -> LogCompacted:
-    storage, config = ledger.storage, ledger.config
-    partitions = (operation.partition_path for operation in plan.operations)
-    sizes, schema = prepare_run(writing, ledger, partitions, held, "logcompaction")
-    plan = plan if IS_RUN in plan.extra else _judged(ledger, plan)
-    tasks = [_logs_only(task) for task in compact_tasks(plan, config, sizes)]
-    work = compact_plan(storage, options, config, schema.columns, held.start, held.epoch)
-    files = run_tasks(storage, work, tasks, spark=spark, check=held.check, run_task=run_log_compaction_task)
-    metadata = log_compaction_metadata(plan, files, held.start, schema.text)
-    completion = publish_plan(ledger, held.txn, held.start, held.epoch, lambda _: metadata)
-    forget(storage, held.start)
-    return LogCompacted(
-        held.start,
+def log_compaction_result(start: str, completion: str, metadata: CommitMetadata) -> LogCompactionResult:
+    """The result of a log compaction by its commit: the same for its executor and for a process that finds it done."""
+    stats = [stat for found in metadata.write_stats.values() for stat in found]
+    return LogCompactionResult(
+        start,
         completion,
-        groups=len(files),
-        logs=sum(stat.total_log_files_compacted or 0 for found in metadata.write_stats.values() for stat in found),
-        rows=sum(file.rows for file in files),
-        deletes=sum(file.deletes for file in files),
-        bytes=sum(file.size for file in files),
+        groups=len(stats),
+        logs=sum(stat.total_log_files_compacted or 0 for stat in stats),
+        rows=sum(stat.num_writes or 0 for stat in stats),
+        deletes=sum(stat.num_deletes or 0 for stat in stats),
+        bytes=sum(stat.file_size_in_bytes or 0 for stat in stats),
     )
 
 
@@ -216,3 +191,8 @@ def _is_closed(operation: CompactionOperation, view: View, open_starts: tuple[st
         return False
     others = [log.request_time for log in newest.logs if log.name not in named]
     return min((*others, *open_starts), default="9") > max(starts)
+
+
+LOG_COMPACTION: Final[MergeService[CompactionPlan, LogCompactionResult]] = MergeService(
+    "logcompaction", parse_compaction_plan, _begin, log_compaction_result
+)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executing a plan alone: a claim in the ledger, a heartbeat while it is held, and whatever dead executors left.
+"""Executing a plan of a compaction, log compaction or clustering: claimed in the ledger, with a heartbeat, and published.
 
-Of any number of executors one has the claim; whoever takes it over after a silence outranks the one before, whose
+Of any number of executors one has the claim. An executor that takes it over after a silence outranks the one before, whose
 files can never be published any more. That is RFC-79's guard, without a lock: docs/decisions/0007-ledger.md.
 """
 
@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
+from lakebraid import limits
 from lakebraid.digits import whole_number
 from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired, StorageError
 from lakebraid.format.names import State, parse_data_file
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.services.merging.engine import LOCAL, MergeEngine
+from lakebraid.services.merging.tasks import merge_context
+from lakebraid.services.settings import Opened
+from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.loading import load_timeline
+from lakebraid.tasks.merging.compact import RunTask, SizedTask
+from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.actions.plans import ClaimLost, check_claimable, claim, release
 from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
 from lakebraid.txn.hudi.reconcile import rolled_back_since
@@ -30,6 +39,161 @@ from lakebraid.txn.liveness.heartbeat import (
     silence_ms_max,
     storage_now_ms,
 )
+from lakebraid.txn.liveness.markers import forget
+from lakebraid.txn.writer import TableSchema
+
+Merging = Literal["compaction", "logcompaction", "clustering"]
+_SPOKEN: Final = {"compaction": "compaction", "logcompaction": "log compaction", "clustering": "clustering"}
+P = TypeVar("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Execution(Protocol[R_co]):
+    """What differs between compaction, log compaction and clustering while a plan is executed under a claim."""
+
+    @property
+    def run_task(self) -> RunTask:
+        """What one task does."""
+        ...
+
+    @property
+    def sort_by(self) -> Sequence[str]:
+        """The columns by which new base files are sorted."""
+        ...
+
+    @property
+    def oldest_open(self) -> str:
+        """When the oldest write began that was open when the plan was made; empty if there was none."""
+        ...
+
+    @property
+    def partitions(self) -> Iterable[str]:
+        """Those in which the plan, as it was made, has file groups."""
+        ...
+
+    def check(self) -> None:
+        """Called before any work; raises if the plan cannot be published any more."""
+        ...
+
+    def tasks(self, sizes: Mapping[str, int]) -> Sequence[SizedTask]:
+        """One task for each group of files; `sizes` are those of the files in the plan's partitions."""
+        ...
+
+    def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
+        """What the completed commit says of these files."""
+        ...
+
+    def publish(self, metadata: CommitMetadata) -> str:
+        """The completion time, once everything is visible."""
+        ...
+
+    def result(self, completion: str, metadata: CommitMetadata) -> R_co:
+        """What the caller of the execution gets."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MergeService(Generic[P, R]):
+    """How plans of one kind are read and executed, and how the result of a completed one is read off its commit."""
+
+    action: Merging
+    parse: Callable[[bytes, str], P | None]
+    """(bytes, name of their file) -> the plan; None if there is none in it"""
+    begin: Callable[[Opened, P, Held], Execution[R]]
+    result: Callable[[str, str, CommitMetadata], R]
+    """(start, completion, metadata) -> the same result that the executor was given"""
+    yields: tuple[type[LakebraidError], ...] = (ClaimLost,)
+    """What an executor of abandoned plans passes over: another process was faster."""
+    check: Callable[[Opened], None] = lambda _: None
+    """Raises if plans of this kind cannot be executed on the table."""
+
+    def load(self, ledger: Ledger, start: str) -> P:
+        """The plan that begins at `start`; ClaimLost if it is not there, CorruptFile if there is none in its file."""
+        data, name = _read_plan(ledger, start, self.action)
+        plan = self.parse(data, name)
+        if plan is None:
+            url, kind = ledger.storage.url, _SPOKEN[self.action]
+            raise CorruptFile(f"{name} of {url} holds no {kind} plan. Nothing was changed.", path=name)
+        return plan
+
+    def run(self, opened: Opened, start: str, engine: MergeEngine = LOCAL) -> R:
+        """Claims, executes and publishes a pending plan. ClaimLost if another executor has it or took it over.
+
+        If it fails on the way, nothing is visible and the plan stays: this or another process may run it again.
+        """
+        self.check(opened)
+        plan = self.load(opened.ledger, start)
+        with claimed(opened.ledger, start) as held:
+            return run_claimed(self.begin(opened, plan, held), opened, held, self.action, engine)
+
+    def run_abandoned(self, opened: Opened, engine: MergeEngine = LOCAL) -> list[R]:
+        """Executes the plans on which no process has worked for a while."""
+        done = []
+        for start in abandoned_plans(opened.ledger, self.action, self.load):
+            with contextlib.suppress(*self.yields):
+                done.append(self.run(opened, start, engine))
+        return done
+
+    def run_all(self, opened: Opened, planned: str | None, engine: MergeEngine = LOCAL) -> list[R]:
+        """Executes the plan that was just made, if there is one, then those that were abandoned."""
+        done = [] if planned is None else [self.run(opened, planned, engine)]
+        done += self.run_abandoned(opened, engine)
+        opened.writing.remember(opened.ledger)
+        return done
+
+
+def run_claimed(execution: Execution[R], opened: Opened, held: Held, action: Merging, engine: MergeEngine) -> R:
+    """Executes and publishes the plan of a claim that is ours."""
+    storage, config = opened.storage, opened.config
+    execution.check()
+    sizes, schema = _clear_way(opened, execution.partitions, held, action)
+    tasks = execution.tasks(sizes)
+    order, oldest = execution.sort_by, execution.oldest_open
+    context = merge_context(
+        storage, engine.options, config, schema.columns, held.start, held.epoch, order, oldest_open=oldest
+    )
+    files = engine.run_tasks(storage, context, tasks, execution.run_task, held.check)
+    metadata = execution.metadata(files, schema.text)
+    completion = execution.publish(metadata)
+    forget(storage, held.start)
+    return execution.result(completion, metadata)
+
+
+def _read_plan(ledger: Ledger, start: str, action: Merging) -> tuple[bytes, str]:
+    """The bytes of a plan, and the name of their file; ClaimLost if it is not there."""
+    name = f"{ledger.config.timeline_folder}/{start}.{action}.requested"
+    try:
+        return ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name
+    except ObjectNotFound as error:
+        raise ClaimLost(
+            f"There is no {_SPOKEN[action]} plan {start} in {ledger.storage.url}: it was taken back or archived. "
+            "Nothing was changed. Plan a new one.",
+            instant=start,
+        ) from error
+
+
+def _clear_way(
+    opened: Opened, partitions: Iterable[str], held: Held, action: Merging
+) -> tuple[dict[str, int], TableSchema]:
+    """The sizes of the files in the plan's partitions, and the table's schema.
+
+    What earlier executors left can never be published any more, and holds what we are about to write again: it goes.
+    """
+    storage = opened.storage
+    found = list(_list_files(storage, partitions))
+    storage.delete([info.name for info in found if held.is_left_behind(info.name)])
+    schema = opened.writing.schema(opened.ledger)
+    if schema is None:
+        url = storage.url
+        raise CorruptFile(f"{url} has a {_SPOKEN[action]} plan and no schema. Nothing was changed.", path=url)
+    return {info.name: info.size for info in found}, schema
+
+
+def _list_files(storage: Storage, partitions: Iterable[str]) -> Iterator[ObjectInfo]:
+    for partition in sorted({*partitions}):
+        files, _ = storage.list_folder(partition)
+        yield from files
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +226,7 @@ def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
     """The claim on a pending plan, with a heartbeat, for as long as the block runs; ClaimLost if a living one has it.
 
     If the block fails the claim is given back, so that others need not wait until the heartbeat has expired; a removable
-    plan is rolled back, since nobody could execute it again.
+    plan is rolled back, since no process may execute it again.
     """
     held = _claim(ledger, start)
     interval_s = beat_interval_ms(ledger.config) / 1000
@@ -87,9 +251,9 @@ def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
 
 
 def abandoned_plans(ledger: Ledger, kind: str, load: Callable[[Ledger, str], object]) -> list[str]:
-    """Starts of pending plans that nobody has worked on for a while, oldest first.
+    """Request times of pending plans on which no process has worked for a while, oldest first.
 
-    `load` reads a plan: a torn one is nobody's to execute, and not ours to remove (scenario F20).
+    `load` reads a plan: a torn one cannot be executed, and is not ours to remove (scenario F20).
     """
     pending = [i.request_time for i in load_timeline(ledger.storage, ledger.config).pending if i.kind == kind]
     if not pending:
@@ -130,7 +294,7 @@ class _Judged:
 
 def _claim(ledger: Ledger, start: str) -> Held:
     judged = _judge(ledger, start)
-    # Before others can see the claim, so that nobody takes it for a dead one's: of an old plan the last beat is old.
+    # Before others can see the claim, else they take its executor for dead: of an old plan the last beat is old.
     if not beat_first(ledger.storage, start):
         raise StorageError(
             f"{ledger.storage.url} did not take the heartbeat of the plan {start}, without which others would take its "
@@ -148,7 +312,7 @@ def _judge(ledger: Ledger, start: str) -> _Judged:
     state = _state(ledger)
     plan = state.plans.get(start)
     if plan is not None:
-        # Before the beat: whoever tries in vain must not make a failed plan look alive.
+        # Before the beat: an executor that tries in vain must not make a failed plan look alive.
         check_claimable(plan, start)
     known = load_timeline(ledger.storage, ledger.config).write(start)
     is_inflight = known is not None and known.state is State.INFLIGHT

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which groups a compaction is about, and in which order: strategies by their names, ours and Apache Hudi's.
 
-Hudi's properties set the thresholds that the caller does not give.
+The table's settings give the thresholds that the caller does not give.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
+from lakebraid import limits
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.timeline.plans import CompactionPlan
 from lakebraid.limits import MIB
 from lakebraid.model.timeline.slicing import FileSlice, GroupId
+from lakebraid.services.settings import ServiceSettings, Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +63,38 @@ _HUDIS: Final = {
 }
 _IS_BOUNDED: Final = frozenset({"log_size", "log_count", "bounded_io", "newest_partitions"})
 """Those that Hudi bounds by `hoodie.compaction.target.io` too."""
-_PROPERTY: Final = "hoodie.compaction."
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRequest:
+    """What the caller of a compaction asks for; None for what the table's settings are to say."""
+
+    strategy: str | None = None
+    partitions: Sequence[str] | None = None
+    target_io_mb: int | None = None
+    logs_min: int | None = None
+    log_mb_min: float | None = None
+    older_than_seconds: float | None = None
+    sort_by: Sequence[str] = ()
 
 
 def compaction_scope(
-    strategy: str | None,
-    properties: Mapping[str, str],
-    *,
-    partitions: Iterable[str] | None = None,
-    target_io_mb: int | None = None,
-    logs_min: int | None = None,
-    log_mb_min: float | None = None,
-    before: str | None = None,
+    settings: ServiceSettings, request: CompactionRequest | None = None, *, before: str | None = None
 ) -> Scope:
-    """The scope that these arguments mean on a table with these properties; InvalidArgument for what is not known.
+    """The scope of a request on a table with these settings; InvalidArgument for what is not known.
 
-    Without `strategy` the table's `hoodie.compaction.strategy` counts, and without that everything is compacted.
+    Without a strategy the table's `hoodie.compaction.strategy` counts, and without that everything is compacted.
+    `before` is the time that lies `older_than_seconds` back.
     """
-    name = _known(strategy or properties.get(f"{_PROPERTY}strategy") or "everything")
+    request = request or CompactionRequest()
+    strategy, partitions, logs_min = request.strategy, request.partitions, request.logs_min
+    target_io_mb, log_mb_min = request.target_io_mb, request.log_mb_min
+    name = _known(strategy or settings.compaction_strategy.text or "everything")
     scope = STRATEGIES[name]
-    count = logs_min or (_number(properties, "logfile.num.threshold") if name == "log_count" else None)
-    log_bytes = _bytes(log_mb_min) or (_number(properties, "logfile.size.threshold") if name == "log_size" else None)
-    io_mb = target_io_mb or (_number(properties, "target.io") if name in _IS_BOUNDED else None)
-    days = _number(properties, "daybased.target.partitions") or 10 if name == "newest_partitions" else None
+    count = logs_min or (_number(settings.compaction_logs_min) if name == "log_count" else None)
+    log_bytes = _bytes(log_mb_min) or (_number(settings.compaction_log_bytes_min) if name == "log_size" else None)
+    io_mb = target_io_mb or (_number(settings.compaction_io_mb) if name in _IS_BOUNDED else None)
+    days = _number(settings.compaction_partitions) or 10 if name == "newest_partitions" else None
     checked = {"target_io_mb": target_io_mb, "logs_min": logs_min, "log_mb_min": log_mb_min}
     for word, value in checked.items():
         if value is not None and value <= 0:
@@ -91,7 +102,7 @@ def compaction_scope(
     return replace(
         scope,
         logs_min=max(count or 1, 1),
-        partitions=None if partitions is None else tuple(partitions),
+        partitions=None if partitions is None else list_of_names(partitions),
         log_bytes_min=log_bytes or 0,
         before=before,
         io_bytes_max=None if io_mb is None else io_mb * MIB,
@@ -111,15 +122,31 @@ def _known(text: str) -> str:
     )
 
 
-def _number(properties: Mapping[str, str], name: str) -> int | None:
-    text = properties.get(f"{_PROPERTY}{name}")
-    if text is None:
-        return None
-    if re.fullmatch("[0-9]{1,18}", text.strip()) is None:
+def _number(setting: Setting) -> int | None:
+    if setting.text is not None and setting.number is None:
+        text = setting.text[:40]
+        raise InvalidArgument(f"The table's {setting.name} is {text!r}; it must be a number. Nothing was changed.")
+    return setting.number
+
+
+def log_compaction_scope(
+    settings: ServiceSettings, *, logs_min: int | None = None, partitions: Sequence[str] | None = None
+) -> Scope:
+    """The scope of a log compaction: what is not given is as the table's settings have it."""
+    known = whole_number((settings.log_compaction_logs_min.text or "").strip(), 9)
+    known = limits.LOG_COMPACT_FILES_MIN if known is None else known
+    if logs_min is not None and logs_min < 2:
         raise InvalidArgument(
-            f"The table's {_PROPERTY}{name} is {text[:40]!r}; it must be a number. Nothing was changed."
+            f"log_compact(logs_min={logs_min!r}): it takes two log files at least. Nothing was changed."
         )
-    return int(text)
+    return Scope(logs_min=logs_min or known, partitions=None if partitions is None else list_of_names(partitions))
+
+
+def list_of_names(names: Sequence[str]) -> tuple[str, ...]:
+    """InvalidArgument for a text where a list of names is wanted."""
+    if isinstance(names, str):
+        raise InvalidArgument(f"A list of names is wanted, not the text {names[:100]!r}. Nothing was changed.")
+    return tuple(names)
 
 
 def _bytes(mebibytes: float | None) -> int | None:

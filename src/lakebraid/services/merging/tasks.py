@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executing a compaction plan: from its operations to tasks, from the files they wrote to commit metadata.
+"""Executing plans: from their file groups to tasks, from the files that the tasks wrote to commit metadata.
 
 Plans of Apache Hudi are executed like our own; of the paths in them only the names count.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,29 +16,27 @@ from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
-from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan
+from lakebraid.format.timeline.plans import ClusteringPlan, ClusteringSlice, CompactionOperation, CompactionPlan
 from lakebraid.model.config import TableConfig
-from lakebraid.model.keys.buckets import bucket_of_file_id
-from lakebraid.model.keys.partitions import partition_values
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.schema.conform import with_meta
+from lakebraid.model.timeline.slicing import BaseFile, FileSlice, GroupId, LogFile
 from lakebraid.model.timeline.timeline import Visibility
+from lakebraid.reading.plan import slice_task
 from lakebraid.services.merging.choose_groups import CARRIES, NEWEST_OPEN
-from lakebraid.storage.protocol import ObjectInfo, Storage
+from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import in_partition
-from lakebraid.tasks.merging.compact import CompactPlan, CompactTask, RunTask, SizedTask, run_compaction_task
+from lakebraid.tasks.merging.cluster import ClusterTask
+from lakebraid.tasks.merging.compact import CompactTask, MergeContext
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.stats import write_stats
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ALL_COUNT = Visibility(frozenset(), "9", "9")
 """Whatever a plan names was committed when it was made."""
 
 
-def compact_plan(
+def merge_context(
     storage: Storage,
     options: Mapping[str, str],
     config: TableConfig,
@@ -51,7 +45,7 @@ def compact_plan(
     epoch: int,
     sort_by: Sequence[str] = (),
     oldest_open: str = "",
-) -> CompactPlan:
+) -> MergeContext:
     """What the tasks of one execution share; `schema` is the table's. Columns that it has no more sort nothing."""
     stored = with_meta(schema)
     read = ReadPlan(
@@ -64,14 +58,7 @@ def compact_plan(
         layout=config.layout,
     )
     sorting = tuple(n for n in sort_by if n in schema.names)
-    return CompactPlan(read, schema, config.name, start, epoch, sorting, config.has_filters, oldest_open)
-
-
-def list_files(storage: Storage, partitions: Iterable[str]) -> Iterator[ObjectInfo]:
-    """The files in these partitions."""
-    for partition in sorted({*partitions}):
-        files, _ = storage.list_folder(partition)
-        yield from files
+    return MergeContext(read, schema, config.name, start, epoch, sorting, config.has_filters, oldest_open)
 
 
 def compact_tasks(
@@ -87,6 +74,29 @@ def compact_tasks(
     return sorted(tasks, key=lambda task: -task.slice.size)
 
 
+def cluster_tasks(
+    plan: ClusteringPlan, config: TableConfig, sizes: Mapping[str, int], visible: Visibility | None = None
+) -> list[ClusterTask]:
+    """One task for each group of slices, largest first; `sizes` are those of the files in the plan's partitions.
+
+    `visible` says which writes count in log files that hold several; without it all do.
+    """
+    tasks = []
+    for number, group in enumerate(plan.groups):
+        parts = tuple(slice_task_of(_as_operation(s), config, sizes, visible or ALL_COUNT, "") for s in group.slices)
+        outputs = min(max(group.output_file_groups, 1), limits.CLUSTER_OUTPUTS_MAX)
+        by_partition = {part.partition for part in parts}
+        if len(by_partition) > 1:
+            raise CorruptFile("A clustering plan puts slices of several partitions together. Nothing was changed.")
+        if parts:
+            tasks.append(ClusterTask(number, parts[0].partition, parts, outputs))
+    return sorted(tasks, key=lambda task: -task.size)
+
+
+def _as_operation(part: ClusteringSlice) -> CompactionOperation:
+    return CompactionOperation(part.file_id, part.partition_path, None, part.delta_file_names, part.data_file_name)
+
+
 def slice_task_of(
     operation: CompactionOperation,
     config: TableConfig,
@@ -95,25 +105,23 @@ def slice_task_of(
     newest_open: str,
 ) -> SliceTask:
     """What to read of a group, as a plan has it."""
-    partition = operation.partition_path
-    base = operation.data_file_name
-    base_name = None if base is None else in_partition(partition, base)
-    logs = sorted((_parsed_log(name, operation) for name in operation.delta_file_names), key=lambda log: log.sort_key)
-    log_names = tuple(in_partition(partition, log.format()) for log in logs)
-    names = (*log_names, *(() if base_name is None else (base_name,)))
-    return SliceTask(
-        partition=partition,
-        base_name=base_name,
-        base_size=0 if base_name is None else sizes.get(base_name, 0),
-        base_request_time="" if base is None else _base_start(base, operation),
-        log_names=log_names,
-        log_request_times=tuple(log.request_time for log in logs),
-        visible=visible,
-        size=sum(sizes.get(name, 0) for name in names),
-        bucket=bucket_of_file_id(operation.file_id),
-        fillings=_folder_values(partition, config),
-        before=newest_open if CARRIES in operation.metrics else "",
-    )
+    task = slice_task(_slice_of(operation, sizes), config, visible)
+    # A merge writes what the rows say. Where a row of a partial update says nothing, the folder does.
+    fillings = tuple((name, value) for name, value in (*task.constants, *task.fillings) if value is not None)
+    before = newest_open if CARRIES in operation.metrics else ""
+    return replace(task, constants=(), fillings=fillings, before=before)
+
+
+def _slice_of(operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:
+    """The files that a plan names, all of them committed when it was made; CorruptFile for one of another group."""
+    partition, base = operation.partition_path, None
+    if operation.data_file_name is not None:
+        name = in_partition(partition, operation.data_file_name)
+        base = BaseFile(name, _parsed_base(operation.data_file_name, operation), sizes.get(name, 0), "")
+    parsed = sorted((_parsed_log(name, operation) for name in operation.delta_file_names), key=lambda log: log.sort_key)
+    named = ((in_partition(partition, log.format()), log) for log in parsed)
+    logs = tuple(LogFile(name, log, sizes.get(name, 0), "") for name, log in named)
+    return FileSlice(GroupId(partition, operation.file_id), operation.base_instant_time or "", base, logs)
 
 
 def _parsed_log(name: str, operation: CompactionOperation) -> LogFileName:
@@ -123,10 +131,10 @@ def _parsed_log(name: str, operation: CompactionOperation) -> LogFileName:
     raise _misnamed(name, operation)
 
 
-def _base_start(name: str, operation: CompactionOperation) -> str:
+def _parsed_base(name: str, operation: CompactionOperation) -> BaseFileName:
     parsed = parse_data_file(name)
     if isinstance(parsed, BaseFileName) and parsed.file_id == operation.file_id:
-        return parsed.request_time
+        return parsed
     raise _misnamed(name, operation)
 
 
@@ -136,54 +144,6 @@ def _misnamed(name: str, operation: CompactionOperation) -> CorruptFile:
         "Nothing was written. Roll the plan back with the tool that made it.",
         file=name,
     )
-
-
-def _folder_values(partition: str, config: TableConfig) -> tuple[tuple[str, str], ...]:
-    """Partition columns that a partial row of a new key may lack: the folder knows them."""
-    if not config.has_text_partitions:
-        return ()
-    values = partition_values(partition, config.partition_fields, config.hive_style, config.url_encode)
-    pairs = zip(config.partition_fields, values or (), strict=False)
-    return tuple((name, value) for name, value in pairs if value is not None)
-
-
-def run_tasks(
-    storage: Storage,
-    plan: CompactPlan,
-    tasks: Sequence[SizedTask],
-    *,
-    spark: SparkSession | None = None,
-    check: Callable[[], None] = lambda: None,
-    run_task: RunTask | None = None,
-) -> list[StagedFile]:
-    """The files of all tasks: on Spark if there is enough to do and a session to do it, else in this process.
-
-    `check` is called before each task in this process; it may raise to end the work. `run_task` is what a task
-    does, without it a compaction.
-    """
-    spark = spark or _running_session()
-    if spark is not None and sum(task.size for task in tasks) >= limits.COMPACT_ON_SPARK_BYTES:
-        from lakebraid.spark.merge import compact_spark  # noqa: PLC0415  only those who use Spark pay for it
-
-        return compact_spark(plan, tasks, spark, run_task)
-
-    work: RunTask = run_task or run_compaction_task
-
-    def run(task: SizedTask) -> list[StagedFile]:
-        check()
-        return work(storage, plan, task)
-
-    workers = min(len(tasks), os.cpu_count() or 1)
-    if workers < 2:
-        return [file for task in tasks for file in run(task)]
-    with ThreadPoolExecutor(workers, "lakebraid-compact") as pool:
-        return [file for files in pool.map(run, tasks) for file in files]
-
-
-def _running_session() -> Any | None:
-    """A Spark session that this process uses already."""
-    sql = sys.modules.get("pyspark.sql")
-    return None if sql is None else sql.SparkSession.getActiveSession()
 
 
 def compaction_metadata(plan: CompactionPlan, files: Iterable[StagedFile], start: str, schema: str) -> CommitMetadata:
@@ -213,16 +173,30 @@ def log_compaction_metadata(
     return _metadata(stats, schema, "LOG_COMPACT")
 
 
+def clustering_metadata(plan: ClusteringPlan, files: Iterable[StagedFile], start: str, schema: str) -> CommitMetadata:
+    """What the completed clustering says: the files it wrote, and the groups that they replace."""
+    replaced: dict[str, list[str]] = defaultdict(list)
+    for group in plan.groups:
+        for part in group.slices:
+            replaced[part.partition_path].append(part.file_id)
+    return CommitMetadata(
+        write_stats(files, start),
+        extra={"schema": schema} if schema else {},
+        operation="CLUSTER",
+        replaced={partition: tuple(ids) for partition, ids in replaced.items()},
+    )
+
+
 def _metadata(stats: Mapping[str, Sequence[WriteStat]], schema: str, operation: str) -> CommitMetadata:
     extra = {"schema": schema} if schema else {}
     return CommitMetadata({p: tuple(found) for p, found in stats.items()}, True, extra, operation)
 
 
 def _base_stat(stat: WriteStat, operation: CompactionOperation) -> WriteStat:
-    logs = len(operation.delta_file_names)
+    base, logs = operation.data_file_name, len(operation.delta_file_names)
     return replace(
         stat,
-        prev_commit="null" if operation.data_file_name is None else _base_start(operation.data_file_name, operation),
+        prev_commit="null" if base is None else _parsed_base(base, operation).request_time,
         num_inserts=0,
         total_log_files=logs,
         total_log_files_compacted=logs,

@@ -26,7 +26,7 @@ from lakebraid.model.ordering import Ints
 from lakebraid.model.values.cutting import take_pieces, take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import place_file
-from lakebraid.tasks.merging.compact import CompactPlan
+from lakebraid.tasks.merging.compact import MergeContext
 from lakebraid.tasks.reading.ranks import ranks_type, with_column
 from lakebraid.tasks.reading.read import may_have_ranks, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
@@ -61,7 +61,7 @@ def output_file_id(start: str, number: int, output: int) -> str:
     return f"c{digits[:7]}-{digits[7:11]}-{digits[11:15]}-{digits[15:19]}-{digits[19:31]}-{output}"
 
 
-def run_clustering_task(storage: Storage, plan: CompactPlan, task: ClusterTask) -> list[StagedFile]:
+def run_clustering_task(storage: Storage, plan: MergeContext, task: ClusterTask) -> list[StagedFile]:
     """Writes the base files of the new groups; nobody sees them yet. A file without rows is not written.
 
     Without an order and for one file the rows stream through; else as many as fit into a bounded part of memory are put in
@@ -75,7 +75,7 @@ def run_clustering_task(storage: Storage, plan: CompactPlan, task: ClusterTask) 
     ]
 
 
-def _in_order(storage: Storage, plan: CompactPlan, task: ClusterTask) -> tuple[int, Iterator[pa.Table]]:
+def _in_order(storage: Storage, plan: MergeContext, task: ClusterTask) -> tuple[int, Iterator[pa.Table]]:
     """How many rows there are, and the rows in their order."""
     held, sizes = _held(_ranked_rows(storage, plan, task), plan)
     count = held.num_rows
@@ -90,7 +90,7 @@ def _in_order(storage: Storage, plan: CompactPlan, task: ClusterTask) -> tuple[i
     return count, _part_by_part(storage, plan, task, ranks, bounds)
 
 
-def _held(batches: Iterable[pa.Table], plan: CompactPlan) -> tuple[pa.Table, Ints]:
+def _held(batches: Iterable[pa.Table], plan: MergeContext) -> tuple[pa.Table, Ints]:
     """All rows, with no more columns than the order needs if they are too many; and the bytes of each row."""
     narrow = list(plan.sort_by or ("_hoodie_record_key",))
     held: list[pa.Table] = []
@@ -107,7 +107,7 @@ def _held(batches: Iterable[pa.Table], plan: CompactPlan) -> tuple[pa.Table, Int
 
 
 def _part_by_part(
-    storage: Storage, plan: CompactPlan, task: ClusterTask, ranks: Ints, bounds: Ints
+    storage: Storage, plan: MergeContext, task: ClusterTask, ranks: Ints, bounds: Ints
 ) -> Iterator[pa.Table]:
     """The rows in their order, those between two bounds of ranks at once."""
     for first, last in pairwise(bounds):
@@ -134,7 +134,7 @@ def _rows(storage: Storage, read: ReadPlan, task: ClusterTask) -> Iterator[pa.Ta
         yield from read_slice(storage, read, part)
 
 
-def _ranked_rows(storage: Storage, plan: CompactPlan, task: ClusterTask) -> Iterator[pa.Table]:
+def _ranked_rows(storage: Storage, plan: MergeContext, task: ClusterTask) -> Iterator[pa.Table]:
     """The same rows; all with the ranks of their older values, if some slice may have such values."""
     keeping = plan.keeping()
     if keeping is None or not any(may_have_ranks(storage, plan.read, part) for part in task.slices):
@@ -185,7 +185,7 @@ def _check_count(fits: bool, task: ClusterTask) -> None:
 
 
 def _place(
-    storage: Storage, plan: CompactPlan, task: ClusterTask, output: int, rows: Iterable[pa.Table]
+    storage: Storage, plan: MergeContext, task: ClusterTask, output: int, rows: Iterable[pa.Table]
 ) -> list[StagedFile]:
     file_id = output_file_id(plan.start, task.number, output)
     name = BaseFileName(file_id, plan.token, plan.start, ".parquet").format()

@@ -43,7 +43,7 @@ from lakebraid.tasks.writing.log_file import BlockRules, Deletes, block_format, 
 
 
 @dataclass(frozen=True, slots=True)
-class CompactPlan:
+class MergeContext:
     """What all tasks of one execution of a compaction plan have in common."""
 
     read: ReadPlan
@@ -91,11 +91,11 @@ class SizedTask(Protocol):
     def size(self) -> int: ...
 
 
-RunTask = Callable[[Storage, CompactPlan, Any], list[StagedFile]]
+RunTask = Callable[[Storage, MergeContext, Any], list[StagedFile]]
 """What one task of an execution does; it must be importable where it runs."""
 
 
-def run_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[StagedFile]:
+def run_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask) -> list[StagedFile]:
     """Writes the group's next base file and, if deletes must go on, a log file of them. Nobody sees them yet.
 
     What is written is a function of plan and claim, so a second attempt meets its own files.
@@ -133,7 +133,7 @@ def _untold(versions: Versions, rows: Ints, cut: str) -> Ints:
     return rows[~(versions.unconditional[rows] | is_carried)]
 
 
-def _carried(storage: Storage, plan: CompactPlan, task: CompactTask, cut: str) -> list[LogBlock]:
+def _carried(storage: Storage, plan: MergeContext, task: CompactTask, cut: str) -> list[LogBlock]:
     """The blocks from `cut` on, as they are, each counting as written at the place where it ranks.
 
     That some of them were merged as well does no harm: a merge may meet a version any number of times.
@@ -169,7 +169,7 @@ def _in_order(batches: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
 
 def _own_log(
     storage: Storage,
-    plan: CompactPlan,
+    plan: MergeContext,
     task: CompactTask,
     graves: list[tuple[Versions, Ints]],
     carried: list[LogBlock],
@@ -185,7 +185,7 @@ def _own_log(
     return [StagedFile(task.slice.partition, task.file_id, name, len(data), 0, deletes, is_base=False)]
 
 
-def _tombstones(plan: CompactPlan, partition: str, versions: Versions, rows: Ints) -> Iterator[LogBlock]:
+def _tombstones(plan: MergeContext, partition: str, versions: Versions, rows: Ints) -> Iterator[LogBlock]:
     """A delete block for each instant that deleted, oldest first."""
     schema_text = row_schema_text(plan.schema, plan.table)
     ordering = tuple(_zero_for_null(values) for values in versions.ordering)
@@ -203,7 +203,7 @@ def _tombstones(plan: CompactPlan, partition: str, versions: Versions, rows: Int
             yield from _marked_rows(plan, schema_text, versions, odd, str(time))
 
 
-def _marked_rows(plan: CompactPlan, schema_text: str, versions: Versions, rows: Ints, time: str) -> Iterator[LogBlock]:
+def _marked_rows(plan: MergeContext, schema_text: str, versions: Versions, rows: Ints, time: str) -> Iterator[LogBlock]:
     """Deletes that no delete block can tell, as the rows they came as: those mark themselves as deleted."""
     told = take_rows(versions.rows, rows).select(list(plan.read.columns))
     told = told.filter(pc.is_valid(told.column("_hoodie_record_key")))

@@ -33,7 +33,7 @@ from lakebraid.model.schema.avro_text import row_schema_text, states_skeletons
 from lakebraid.model.values.cutting import take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import place_file
-from lakebraid.tasks.merging.compact import CompactPlan, CompactTask, fits_delete_block
+from lakebraid.tasks.merging.compact import CompactTask, MergeContext, fits_delete_block
 from lakebraid.tasks.open_files import read_log
 from lakebraid.tasks.reading.blocks import Decoded, PlacedBlock, decode_block, placed_blocks
 from lakebraid.tasks.reading.versions import Versions, join_decoded
@@ -52,7 +52,7 @@ class _Written:
     deletes: int = 0
 
 
-def run_log_compaction_task(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[StagedFile]:
+def run_log_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask) -> list[StagedFile]:
     """Writes the one log file that stands for the slice's logs; none if they hold nothing. Nobody sees it yet.
 
     What is written is a function of plan and claim, so a second attempt meets its own file.
@@ -75,14 +75,14 @@ def _has_partial(storage: Storage, name: str) -> bool:
 
 
 def _runs(
-    blocks: Sequence[PlacedBlock], plan: CompactPlan, *, after_partial: bool
+    blocks: Sequence[PlacedBlock], plan: MergeContext, *, after_partial: bool
 ) -> Iterator[tuple[str, Iterator[PlacedBlock]]]:
     """Neighbours that may be merged with each other, with what they are; "" for those that are to be copied."""
     kinds = {id(block): kind for block, kind in zip(blocks, _kinds(blocks, plan, after_partial), strict=True)}
     return groupby(blocks, key=lambda block: kinds[id(block)])
 
 
-def _kinds(blocks: Iterable[PlacedBlock], plan: CompactPlan, after_partial: bool) -> Iterator[str]:
+def _kinds(blocks: Iterable[PlacedBlock], plan: MergeContext, after_partial: bool) -> Iterator[str]:
     by_event = bool(plan.read.rules.order_columns)
     for placed in blocks:
         block = placed.block
@@ -108,7 +108,7 @@ def _standing_for(block: LogBlock, start: str, times: str) -> LogBlock:
     return replace(block, header={**kept, HeaderKey.INSTANT_TIME: start, HeaderKey.COMPACTED_BLOCK_TIMES: times})
 
 
-def _merged(run: list[PlacedBlock], kind: str, plan: CompactPlan, task: CompactTask) -> _Written:
+def _merged(run: list[PlacedBlock], kind: str, plan: MergeContext, task: CompactTask) -> _Written:
     """The run as few blocks; as it is where there is nothing to merge or it cannot be told in fewer."""
     if not kind or len(run) < 2:
         return _copied(run, plan)
@@ -122,19 +122,23 @@ def _merged(run: list[PlacedBlock], kind: str, plan: CompactPlan, task: CompactT
     return _copied(run, plan) if told is None else told
 
 
-def _copied(run: list[PlacedBlock], plan: CompactPlan) -> _Written:
+def _copied(run: list[PlacedBlock], plan: MergeContext) -> _Written:
     keys = pa.schema([plan.read.schema.field("_hoodie_record_key")])
     counts = [(len(found.rows), isinstance(found.rows, DeletedKeys)) for found in _decoded(run, plan, keys)]
     rows, deletes = sum(n for n, gone in counts if not gone), sum(n for n, gone in counts if gone)
     return _Written(tuple(placed.block for placed in run), rows, deletes)
 
 
-def _decoded(run: Iterable[PlacedBlock], plan: CompactPlan, schema: pa.Schema) -> Iterator[Decoded]:
+def _decoded(run: Iterable[PlacedBlock], plan: MergeContext, schema: pa.Schema) -> Iterator[Decoded]:
     return (decode_block(block, plan.read.rules, schema) for block in run)
 
 
 def _whole(
-    versions: Versions, decoded: list[tuple[Decoded, int]], run: list[PlacedBlock], plan: CompactPlan, task: CompactTask
+    versions: Versions,
+    decoded: list[tuple[Decoded, int]],
+    run: list[PlacedBlock],
+    plan: MergeContext,
+    task: CompactTask,
 ) -> _Written | None:
     """The winner of each key; None if a delete among them cannot be written again."""
     by_event = bool(plan.read.rules.order_columns)
@@ -167,7 +171,7 @@ def _winners(versions: Versions) -> tuple[Ints, Ints]:
 
 
 def _deletes(
-    versions: Versions, rows: Ints, text: str, plan: CompactPlan, task: CompactTask, *, with_order: bool
+    versions: Versions, rows: Ints, text: str, plan: MergeContext, task: CompactTask, *, with_order: bool
 ) -> Iterator[LogBlock]:
     if len(rows):
         at = pa.array(rows)
@@ -177,7 +181,7 @@ def _deletes(
 
 
 def _partial(
-    versions: Versions, decoded: list[tuple[Decoded, int]], run: list[PlacedBlock], plan: CompactPlan
+    versions: Versions, decoded: list[tuple[Decoded, int]], run: list[PlacedBlock], plan: MergeContext
 ) -> _Written | None:
     """By commit time, of partial rows with one set of columns: the last of each key. None if they cannot be put together."""
     tables = [found.rows for found, _ in decoded if isinstance(found.rows, pa.Table)]
@@ -201,7 +205,7 @@ def _columns(schema_text: str) -> set[str]:
         return set()
 
 
-def _block_rules(plan: CompactPlan, schema_text: str, run: Iterable[PlacedBlock]) -> BlockRules:
+def _block_rules(plan: MergeContext, schema_text: str, run: Iterable[PlacedBlock]) -> BlockRules:
     forms = {block.block.type for block in run} - {BlockType.DELETE}
     rules = plan.read.rules
     return BlockRules(

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.format.damage import damaged
-from lakebraid.format.log.blocks import BlockType
 from lakebraid.format.log.delete_list import DeletedKeys
 from lakebraid.memory import check_held
 from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, PartialMode
@@ -30,7 +29,6 @@ from lakebraid.tasks.reading.ranks import OTHERS
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _RECORD_KEY = "_hoodie_record_key"
-_HOLD_ROWS = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE, BlockType.HFILE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from lakebraid.txn.refusals import silent
 
 
 @dataclass(frozen=True, slots=True)
-class Rescue:
+class RollbackResult:
     """What was cleared up."""
 
     rolled_back: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def rescue(
     *,
     timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS,
     plan_delay_ms: int = limits.PLAN_ROLLBACK_DELAY_MS,
-) -> Rescue:
+) -> RollbackResult:
     """Rolls back every open write without a heartbeat for `timeout_ms` and finishes rollbacks that were begun; also
     removable plans that nobody works on and that are older than `plan_delay_ms`.
 
@@ -72,7 +72,9 @@ def rescue(
     for rollback in dict.fromkeys((*begun, *decided.values())):
         finish_rollback(ledger, txn, rollback)
     rolled_back = tuple(victim for victim in decided if victim in writes)
-    return Rescue(rolled_back, (*restores, *begun), plans=tuple(victim for victim in decided if victim in plans))
+    return RollbackResult(
+        rolled_back, (*restores, *begun), plans=tuple(victim for victim in decided if victim in plans)
+    )
 
 
 def _dead_writes(ledger: Ledger, timeout_ms: int) -> dict[str, str | None]:
