@@ -5,24 +5,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lakebraid.services.archiving import ArchiveResult
 from lakebraid.services.cleaning import CleanResult
-from lakebraid.services.due import Triggers, due_groups, group_lags, parse_triggers
-from lakebraid.services.merging.choose_clusters import ClusteringRequest, is_clustering_due
-from lakebraid.services.merging.clustering import CLUSTERING, ClusteringResult
-from lakebraid.services.merging.compaction import CompactionResult, compact
+from lakebraid.services.due import Triggers
+from lakebraid.services.merging.clustering import ClusteringResult
+from lakebraid.services.merging.compaction import CompactionResult
 from lakebraid.services.merging.engine import choose_engine
 from lakebraid.services.merging.log_compaction import LogCompactionResult
-from lakebraid.services.merging.scope import compaction_scope
-from lakebraid.services.plans import cluster
+from lakebraid.services.plans import cluster_due, compact_due
 from lakebraid.services.rollback import roll_back_dead
 from lakebraid.services.runner import ServiceRound, Step, chosen, parse_seconds, run_round, run_rounds
 from lakebraid.services.settings import open_table
-from lakebraid.table.loading import load_timeline
-from lakebraid.table.view import load_view
 from lakebraid.txn.actions.rescue import RollbackResult
 from lakebraid.txn.writer import Writing
 
@@ -109,13 +104,8 @@ class Services:
         return done if done != RollbackResult() else None
 
     def _compact(self, spark: SparkSession | None, triggers: Triggers | None) -> list[CompactionResult]:
-        # Without any group this still executes the plans whose executors died.
         opened = open_table(self._writing, is_written=True)
-        ledger, settings = opened.ledger, opened.settings
-        lags = group_lags(load_view(ledger.storage, ledger.config, ledger.clock), ledger.config.zone)
-        due = due_groups(lags, triggers or parse_triggers(settings), ledger.clock.now_ms())
-        scope = replace(compaction_scope(settings), groups=due)
-        return compact(opened, scope=scope, engine=choose_engine(self._options, spark))
+        return compact_due(opened, triggers, choose_engine(self._options, spark))
 
     def _log_compact(self, spark: SparkSession | None, *, is_wanted: bool) -> list[LogCompactionResult]:
         # Not every reader knows log compactions, and at the defaults a compaction is due as soon: so it is asked for.
@@ -124,12 +114,8 @@ class Services:
         return self._table.log_compact(spark=spark)
 
     def _cluster(self, spark: SparkSession | None, *, is_wanted: bool) -> list[ClusteringResult]:
-        opened, engine = open_table(self._writing), choose_engine(self._options, spark)
-        if opened.config.index == "bucket":
-            return []
-        if is_wanted or is_clustering_due(load_timeline(opened.storage, opened.config).writes, opened.settings):
-            return cluster(opened, ClusteringRequest(), engine)
-        return CLUSTERING.run_abandoned(opened, engine)
+        engine = choose_engine(self._options, spark)
+        return cluster_due(open_table(self._writing), engine, is_wanted=is_wanted)
 
     def _clean(self) -> CleanResult | None:
         done = self._table.clean()

@@ -21,6 +21,7 @@ from lakebraid.cli.service_text import told
 from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.times import format_instant_time, table_zone
+from lakebraid.services.merging.clustering import ClusteringResult
 from lakebraid.services.plans import Plan
 from lakebraid.services.runner import ServiceRound, parse_seconds
 
@@ -92,12 +93,48 @@ def log_compact(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run
 @click.option("--max-groups", type=click.IntRange(1), help="So many tasks at most.")
 @click.option("--partition", "partitions", multiple=True, help="Only this partition; may be given several times.")
 @click.option("--removable", is_flag=True, help="Roll the plan back if it fails or nobody executes it for an hour.")
-def cluster(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run: str | None, **wishes: Any) -> None:
+def cluster(
+    path: str,
+    *,
+    as_json: bool,
+    dry_run: bool,
+    plan_only: bool,
+    run: str | None,
+    sort_by: str | None,
+    small_file_limit: int | None,
+    target_size: int | None,
+    max_bytes_per_group: int | None,
+    max_groups: int | None,
+    partitions: tuple[str, ...],
+    removable: bool,
+) -> None:
     """Put small file groups together and sort their rows; for tables without a bucket index."""
     table = Table.open(path)
-    wishes["sort_by"] = None if wishes["sort_by"] is None else _names(wishes["sort_by"])
-    wishes |= {"partitions": wishes["partitions"] or None, "removable": wishes["removable"] or None}
-    plan, do = partial(table.plan_clustering, **wishes), partial(table.cluster, **wishes)
+    columns = None if sort_by is None else _names(sort_by)
+
+    def plan(*, dry_run: bool = False) -> Plan | None:
+        return table.plan_clustering(
+            sort_by=columns,
+            small_file_limit=small_file_limit,
+            target_size=target_size,
+            max_bytes_per_group=max_bytes_per_group,
+            max_groups=max_groups,
+            partitions=partitions or None,
+            removable=removable or None,
+            dry_run=dry_run,
+        )
+
+    def do() -> list[ClusteringResult]:
+        return table.cluster(
+            sort_by=columns,
+            small_file_limit=small_file_limit,
+            target_size=target_size,
+            max_bytes_per_group=max_bytes_per_group,
+            max_groups=max_groups,
+            partitions=partitions or None,
+            removable=removable or None,
+        )
+
     say(
         _planned(table, plan, do, run, dry_run=dry_run, plan_only=plan_only),
         as_json=as_json,
@@ -135,10 +172,25 @@ def _planned(
 @click.option("--hours", type=click.FloatRange(0, min_open=True), help="Keep the versions of so many hours.")
 @click.option("--versions", type=click.IntRange(1), help="Keep so many versions of each file group.")
 @_ROLLBACK_DELAY
-def clean(path: str, *, as_json: bool, table_service_rollback_delay: str | None, **wishes: Any) -> None:
+def clean(
+    path: str,
+    *,
+    as_json: bool,
+    dry_run: bool,
+    commits: int | None,
+    hours: float | None,
+    versions: int | None,
+    table_service_rollback_delay: str | None,
+) -> None:
     """Remove files of versions that are too old; whoever still needs one is named. Dead writers are rolled back first."""
     delay = _minutes(table_service_rollback_delay)
-    done = Table.open(path).clean(table_service_rollback_delay_minutes=delay, **wishes)
+    done = Table.open(path).clean(
+        commits=commits,
+        hours=hours,
+        versions=versions,
+        table_service_rollback_delay_minutes=delay,
+        dry_run=dry_run,
+    )
     say([done], as_json=as_json, nothing="")
 
 

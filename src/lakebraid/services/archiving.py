@@ -110,7 +110,7 @@ def keep_of(settings: ServiceSettings, writes_min: int | None = None, writes_max
         retained = int(settings.clean_commits.text or 0)
     except ValueError as error:
         raise InvalidArgument(
-            "hoodie.keep.min.commits, hoodie.keep.max.commits or hoodie.clean.commits.retained is no number. Nothing was "
+            f"{settings.keep_min.name}, {settings.keep_max.name} or {settings.clean_commits.name} is no number. Nothing was "
             "changed. Correct it in the table's properties, or give the numbers.",
         ) from error
     least = max(least, retained + 1) if writes_min is None else writes_min

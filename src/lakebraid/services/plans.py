@@ -8,7 +8,7 @@ plan has a living executor, it is refused with that reason, and nothing is chang
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from lakebraid.errors import CommitRefused, InvalidArgument
@@ -17,8 +17,14 @@ from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.services import cleaning
 from lakebraid.services.cleaning import CleanResult
+from lakebraid.services.due import Triggers, due_groups, group_lags, parse_triggers
 from lakebraid.services.merging import clustering, compaction, log_compaction
-from lakebraid.services.merging.choose_clusters import ClusteringRequest, clustering_scope, sort_columns_of
+from lakebraid.services.merging.choose_clusters import (
+    ClusteringRequest,
+    clustering_scope,
+    is_clustering_due,
+    sort_columns_of,
+)
 from lakebraid.services.merging.clustering import CLUSTERING, ClusteringResult, check_clusterable
 from lakebraid.services.merging.compaction import COMPACTION, CompactionResult
 from lakebraid.services.merging.engine import LOCAL, MergeEngine
@@ -35,7 +41,8 @@ from lakebraid.services.retention import Retention
 from lakebraid.services.settings import Opened, Setting
 from lakebraid.table.grid import text_bytes
 from lakebraid.table.history import load_history
-from lakebraid.table.loading import load_commit
+from lakebraid.table.loading import load_commit, load_timeline
+from lakebraid.table.view import load_view
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import finish_clean, load_clean_plan
 from lakebraid.txn.actions.plans import ClaimLost
@@ -78,6 +85,14 @@ def compact(opened: Opened, request: CompactionRequest, engine: MergeEngine) -> 
     """Plans and executes a compaction, then executes plans whose executors died."""
     sort_by = list_of_names(request.sort_by)
     return compaction.compact(opened, scope=_scope(opened, request), sort_by=sort_by, engine=engine)
+
+
+def compact_due(opened: Opened, triggers: Triggers | None, engine: MergeEngine) -> list[CompactionResult]:
+    """Compacts the groups that are due by these triggers, or by the table's, then executes plans whose executors died."""
+    ledger, settings = opened.ledger, opened.settings
+    lags = group_lags(load_view(ledger.storage, ledger.config, ledger.clock), ledger.config.zone)
+    due = due_groups(lags, triggers or parse_triggers(settings), ledger.clock.now_ms())
+    return compaction.compact(opened, scope=replace(compaction_scope(settings), groups=due), engine=engine)
 
 
 def _scope(opened: Opened, request: CompactionRequest) -> Scope:
@@ -135,6 +150,17 @@ def cluster(opened: Opened, request: ClusteringRequest, engine: MergeEngine) -> 
     scope = clustering_scope(opened.settings, request)
     may_go = _is_removable(opened.settings.clustering_removable, request.removable)
     return clustering.cluster(opened, scope=scope, is_removable=may_go, engine=engine)
+
+
+def cluster_due(opened: Opened, engine: MergeEngine, *, is_wanted: bool = False) -> list[ClusteringResult]:
+    """Clusters if the table's settings ask for it or `is_wanted`; else executes only plans whose executors died. A table
+    with a bucket index is passed over.
+    """
+    if opened.config.index == "bucket":
+        return []
+    if is_wanted or is_clustering_due(load_timeline(opened.storage, opened.config).writes, opened.settings):
+        return cluster(opened, ClusteringRequest(), engine)
+    return CLUSTERING.run_abandoned(opened, engine)
 
 
 def plan_clean(opened: Opened, retention: Retention, *, dry_run: bool = False) -> Plan | None:

@@ -106,7 +106,7 @@ def parse_retention(
         if not named and policy == wanted:
             return Retention(policy, _positive(setting.name, setting.text or default))
     raise InvalidArgument(
-        f"hoodie.clean.policy={wanted!r:.60} is none of {', '.join(_POLICIES)}. Nothing was changed. Correct it, or give "
+        f"{settings.clean_policy.name}={wanted!r:.60} is none of {', '.join(_POLICIES)}. Nothing was changed. Correct it, or give "
         "commits, hours or versions."
     )
 

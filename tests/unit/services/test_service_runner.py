@@ -331,7 +331,7 @@ def test_a_transaction_with_inline_services_has_committed_before_they_run(table,
         seen.append(answer(table))
         return []
 
-    monkeypatch.setattr(api_services, "compact", look)
+    monkeypatch.setattr(api_services, "compact_due", look)
     with table.begin(services="inline") as transaction:
         transaction.write([row("a", "new")])
     assert seen == [{"a": "new"}]
@@ -341,7 +341,7 @@ def test_errors_of_inline_services_never_fail_the_write(table, monkeypatch):
     def fails(*_: object, **__: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(api_services, "compact", fails)
+    monkeypatch.setattr(api_services, "compact_due", fails)
     monkeypatch.setattr(api_services, "roll_back_dead", fails)
     result = write(table, 1, services="inline")
     assert [one.service for one in result.services.errors] == ["rollback", "compact"]
