@@ -72,8 +72,8 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a writer creates its own inflight", "H5", _OPERATIONS, "begin",
-        "return str(decide_after_restores(ledger, txn, rule, before_true=beat))",
-        "start = str(ledger.decide(txn, rule, before_true=beat))\n"
+        "return decide_after_restores(ledger, txn, rule, before_true=beat)",
+        "start = ledger.decide(txn, rule, before_true=beat)\n"
         "    import contextlib\n"
         "    with contextlib.suppress(Exception):\n"
         '        ledger.storage.create(f".hoodie/timeline/{start}.deltacommit.inflight", b"")\n'
@@ -211,7 +211,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "published is said before it is so", "11", _LEDGER, "Ledger._try",
-        "except ObjectExists:", "except (OutcomeUnknown, ObjectExists):\n        return True, outcome.value\n    except ObjectNotFound:",
+        "except ObjectExists:", "except (OutcomeUnknown, ObjectExists):\n        return Already(outcome.value)\n    except ObjectNotFound:",
         ("11", "16", "no crash"), {"rates": _UNANSWERED, "switch": 0.6, "depth": 0},
     ),
     Mutant(

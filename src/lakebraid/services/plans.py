@@ -211,7 +211,7 @@ def plan_delay_ms(properties: Mapping[str, str], asked_minutes: float | None = N
 def _find(ledger: Ledger, start: str) -> Instant | None:
     """The plan as it is after the newest decision was made true: pending, completed, or None."""
 
-    def rule(now: Round) -> Already:
+    def rule(now: Round) -> Already[Instant | None]:
         instant = now.timeline().write(start)
         if instant is None:
             rows = load_history(ledger.storage, ledger.config, start, actions=WRITE_ACTIONS)
@@ -220,8 +220,7 @@ def _find(ledger: Ledger, start: str) -> Instant | None:
             return Already(None)  # rolled back; its files are about to go
         return Already(instant)
 
-    found: Instant | None = ledger.decide("", rule)
-    return found
+    return ledger.decide("", rule)
 
 
 def _service(services: Mapping[str, Service], instant: Instant, ledger: Ledger) -> Service:

@@ -58,7 +58,7 @@ def test_whoever_finishes_the_decision_of_a_dead_restorer_stops_the_job_as_well(
     job = hudi.begin()
     killed(storage, "delete", rf"{job}\.deltacommit", lambda dying: decide_restore(dying, "r", first))
     assert len(of(job, storage)) == 2
-    shared(storage).decide("somebody else", lambda _: Already())
+    shared(storage).decide("somebody else", lambda _: Already(None))
     assert of(job, storage) == []
 
 
@@ -77,7 +77,7 @@ def test_the_lock_of_a_dead_restorer_passes_on_only_after_his_decision_has_come_
             seen.append(of(job, storage))
 
     watched = WatchedStorage(storage, before=watch)
-    shared(watched).decide("somebody else", lambda _: Already())
+    shared(watched).decide("somebody else", lambda _: Already(None))
     assert seen == [[], []], "when the lock of the dead goes, and when our own is given back"
 
 

@@ -180,8 +180,7 @@ def _state(ledger: Ledger) -> LedgerState:
     """The state as a decision would see it: beside Hudi the newest entry may be void."""
     if not ledger.is_shared:
         return ledger.newest().state
-    found: LedgerState = ledger.decide("", lambda now: Already(now.state))
-    return found
+    return ledger.decide("", lambda now: Already(now.state))
 
 
 def _is_held(ledger: Ledger, held: Held) -> bool:

@@ -22,7 +22,7 @@ from lakebraid.model.timeline.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo
 from lakebraid.txn.actions.history import add_to_history, merge_layers, point_at_newest, tidy_history
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 T = TypeVar("T")
 
@@ -58,15 +58,14 @@ class Chosen:
 def decide_archive(ledger: Ledger, txn: str, choose: Callable[[Round], Chosen]) -> Chosen:
     """Decides up to where instants are archived. `choose` is asked in every round anew."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[Chosen]:
         chosen = choose(now)
         if chosen.until is None or chosen.until <= now.state.archived:
             return Already(chosen)
         file = chosen.schema_file or now.state.schema_file
         return Decision("archive", replace(now.state, archived=chosen.until, schema_file=file), value=chosen)
 
-    found: Chosen = ledger.decide(txn, rule)
-    return found
+    return ledger.decide(txn, rule)
 
 
 def finish_archive(ledger: Ledger, txn: str) -> int:
@@ -102,8 +101,7 @@ def _beside_hudi(ledger: Ledger, txn: str, do: Callable[[str, int], T]) -> T:
     Hudi's lock, for Hudi archives as well.
     """
     if ledger.is_shared:
-        found: T = ledger.decide(txn, lambda now: Already(do(now.state.archived, now.number - 1)))
-        return found
+        return ledger.decide(txn, lambda now: Already(do(now.state.archived, now.number - 1)))
     entry = ledger.settled()
     return do(entry.state.archived, entry.number)
 

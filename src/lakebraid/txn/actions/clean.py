@@ -22,9 +22,9 @@ from lakebraid.format.timeline.services import (
     parse_clean_plan,
 )
 from lakebraid.tasks.data_files import in_partition
-from lakebraid.txn.ledger.entries import LedgerState, without
+from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.liveness.leases import forget_beats
 
 
@@ -53,7 +53,7 @@ def decide_clean(ledger: Ledger, txn: str, build: Callable[[Round, str], Removal
     While a restore is unfinished nothing is removed: what it goes back to is not on the timeline yet.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         mine = next((start for start, owner in now.state.cleans.items() if owner == txn), None)
         if mine is not None or now.state.restores:
             return Already(mine)
@@ -63,7 +63,7 @@ def decide_clean(ledger: Ledger, txn: str, build: Callable[[Round, str], Removal
         if removal.plan is None:
             if len(leases) == len(now.state.leases):
                 return Already(None)
-            return Decision("drop leases", replace(now.state, leases=leases))
+            return Decision("drop leases", replace(now.state, leases=leases), value=None)
         names = (TimelineFileName(start, None, "clean", s).format() for s in (State.REQUESTED, State.INFLIGHT))
         state = now.timed(
             cleans={**now.state.cleans, start: txn},
@@ -71,17 +71,17 @@ def decide_clean(ledger: Ledger, txn: str, build: Callable[[Round, str], Removal
             leases=leases,
         )
         files = zip((format_clean_plan(removal.plan, ledger.storage.url), b""), names, strict=True)
-        return Decision("clean", state, tuple(files), start)
+        return Decision("clean", state, tuple(files), value=start)
 
     found = ledger.decide(txn, rule)
     forget_beats(ledger)
-    return None if found is None else str(found)
+    return found
 
 
 def finish_clean(ledger: Ledger, txn: str, start: str) -> Done | None:
     """Executes a decided clean; None if it is done already, or somebody else was faster."""
     # Whatever was decided is made true first: the plan is seen on the timeline before a file goes.
-    state: LedgerState = ledger.decide(txn, lambda now: Already(now.state))
+    state = ledger.decide(txn, lambda now: Already(now.state))
     if start not in state.cleans:
         return None
     storage, began = ledger.storage, ledger.clock.monotonic()
@@ -119,16 +119,15 @@ def _metadata(start: str, plan: CleanPlan, took_ms: int) -> CleanMetadata:
 def _decide_done(ledger: Ledger, txn: str, start: str, metadata: CleanMetadata | None) -> str | None:
     """When it was done, if it is now; None if somebody else has done it. Hudi finishes cleans that it finds, ours too."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         if start not in now.state.cleans:
             return Already(None)
         cleans = without(now.state.cleans, start)
         is_pending = any(i.action == "clean" and i.request_time == start for i in now.timeline().pending)
         if metadata is None or not is_pending:
-            return Decision("cleaned", replace(now.state, cleans=cleans))
+            return Decision("cleaned", replace(now.state, cleans=cleans), value=None)
         done = now.time()
         name = TimelineFileName(start, done, "clean", State.COMPLETED).format()
-        return Decision("cleaned", now.timed(cleans=cleans), ((format_clean_metadata(metadata), name),), done)
+        return Decision("cleaned", now.timed(cleans=cleans), ((format_clean_metadata(metadata), name),), value=done)
 
-    found: str | None = ledger.decide(txn, rule)
-    return found
+    return ledger.decide(txn, rule)

@@ -20,7 +20,7 @@ from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.base_file import format_base_file
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Decision, Round
 from lakebraid.txn.liveness.markers import forget
 from lakebraid.txn.stats import write_stats
 from lakebraid.txn.writer import FIXED_IDS
@@ -44,7 +44,7 @@ def create_table(storage: Storage, clock: Clock, spec: TableSpec) -> None:
     forget(storage, start)
 
 
-def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) -> Decision | Already:
+def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) -> Decision[None]:
     storage = now.ledger.storage
     if now.number > 1:
         raise InvalidArgument(
@@ -61,7 +61,7 @@ def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) 
     properties = format_properties({**spec.properties, FIXED_IDS: "true"})
     state = LedgerState(last=completion, schema_file=name if extra else None, is_fresh=True)
     files_to_appear = (*((b"", p) for p in pending), (format_commit(metadata), name), (properties, PROPERTIES))
-    return Decision("create", state, files_to_appear)
+    return Decision("create", state, files_to_appear, value=None)
 
 
 def _seed(storage: Storage, spec: TableSpec, start: str) -> list[StagedFile]:

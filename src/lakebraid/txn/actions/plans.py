@@ -18,7 +18,7 @@ from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_r
 from lakebraid.txn.actions.write import completed_at, decide_publishing
 from lakebraid.txn.ledger.entries import PendingPlan, without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 
 class ClaimLost(CommitRefused):
@@ -30,7 +30,7 @@ def decide_plan(
 ) -> str | None:
     """The start of a new plan, or None if there is nothing to do. `build` gives its bytes, in every round anew."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         mine = next((start for start, plan in now.state.plans.items() if plan.planner == txn), None)
         if mine is not None:
             return Already(mine)
@@ -42,10 +42,9 @@ def decide_plan(
         name = TimelineFileName(start, None, action, State.REQUESTED).format()
         pending = PendingPlan(action, txn, is_removable=is_removable)
         state = now.timed(plans={**now.state.plans, start: pending})
-        return Decision("plan", state, ((plan, name),), start)
+        return Decision("plan", state, ((plan, name),), value=start)
 
-    found = decide_after_restores(ledger, txn, rule)
-    return None if found is None else str(found)
+    return decide_after_restores(ledger, txn, rule)
 
 
 def claim(
@@ -57,7 +56,7 @@ def claim(
     somebody has the plan by now whose claim is not in the ledger.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[int]:
         plan = now.state.plans.get(start) or _foreign_plan(now, start)
         if plan is None:
             raise ClaimLost(
@@ -75,9 +74,9 @@ def claim(
         name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
         claimed = replace(plan, epoch=now.number, claimant=txn, claimed_at=now.state.last)
         state = replace(now.state, plans={**now.state.plans, start: claimed})
-        return Decision("claim", state, ((b"", name),), now.number)
+        return Decision("claim", state, ((b"", name),), value=now.number)
 
-    return int(ledger.decide(txn, rule))
+    return ledger.decide(txn, rule)
 
 
 def check_claimable(plan: PendingPlan, start: str) -> None:
@@ -96,12 +95,12 @@ def release(ledger: Ledger, txn: str, start: str, epoch: int) -> None:
     The plan has an epoch of its own afterwards, greater than that of the claim: late files of ours stay behind it.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[None]:
         plan = now.state.plans.get(start)
         if plan is None or plan.epoch != epoch:
-            return Already()
+            return Already(None)
         free = replace(plan, epoch=now.number, claimant="")
-        return Decision("release", replace(now.state, plans={**now.state.plans, start: free}))
+        return Decision("release", replace(now.state, plans={**now.state.plans, start: free}), value=None)
 
     ledger.decide(txn, rule)
 
@@ -109,7 +108,7 @@ def release(ledger: Ledger, txn: str, start: str, epoch: int) -> None:
 def publish_plan(ledger: Ledger, txn: str, start: str, epoch: int, metadata: Callable[[Round], CommitMetadata]) -> str:
     """The completion time of an executed plan; ClaimLost if somebody else has claimed it since."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str]:
         plan = now.state.plans.get(start)
         if plan is None:
             return Already(completed_at(now, start))
@@ -118,7 +117,7 @@ def publish_plan(ledger: Ledger, txn: str, start: str, epoch: int, metadata: Cal
         completion = now.time()
         name = TimelineFileName(start, completion, COMPLETED_AS[plan.action], State.COMPLETED).format()
         state = now.timed(plans=without(now.state.plans, start), is_fresh=False)
-        return Decision("publish", state, ((format_commit(metadata(now)), name),), completion)
+        return Decision("publish", state, ((format_commit(metadata(now)), name),), value=completion)
 
     return decide_publishing(ledger, txn, start, rule)
 

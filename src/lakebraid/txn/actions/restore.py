@@ -25,7 +25,7 @@ from lakebraid.txn.checks.overwrite_maps import map_without
 from lakebraid.txn.hudi.reconcile import foreign_victims
 from lakebraid.txn.ledger.entries import LedgerState, Restoring
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def decide_restore(ledger: Ledger, txn: str, to: str) -> tuple[str | None, Undo]
     since = ledger.newest().state.last
     tried: list[Undo] = []
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[tuple[str | None, Undo]]:
         known = {**now.state.restored, **now.state.restores}
         mine = next((start for start, restoring in known.items() if restoring.txn == txn), None)
         if mine is not None:
@@ -76,10 +76,9 @@ def decide_restore(ledger: Ledger, txn: str, to: str) -> tuple[str | None, Undo]
         )
         names = (TimelineFileName(start, None, "restore", s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip((format_restore_plan(plan), b""), names, strict=True))
-        return Decision("restore", _state_after(now, start, txn, undo), files, (start, undo))
+        return Decision("restore", _state_after(now, start, txn, undo), files, value=(start, undo))
 
-    found: tuple[str | None, Undo] = ledger.decide(txn, rule)
-    return found
+    return ledger.decide(txn, rule)
 
 
 def plan_restore(now: Round, to: str) -> Undo:

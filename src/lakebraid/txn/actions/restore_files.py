@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from lakebraid import limits
 from lakebraid.errors import CommitRefused
@@ -29,9 +29,10 @@ from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round, Rule
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.liveness.markers import forget
 
+T = TypeVar("T")
 _UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)
 Removed = dict[str, dict[str, tuple[str, ...]]]
 """Names of data files by the start of their write and their partition."""
@@ -53,8 +54,8 @@ def check_no_restore(now: Round) -> None:
 
 
 def decide_after_restores(
-    ledger: Ledger, txn: str, rule: Rule, *, before_true: Callable[[Any], object] | None = None
-) -> Any:
+    ledger: Ledger, txn: str, rule: Rule[T], *, before_true: Callable[[T], object] | None = None
+) -> T:
     """What the rule decides; a restore that it finds unfinished is finished first, so that a dead restorer stops nobody."""
     for _ in range(limits.RESTORES_FINISHED_MAX):
         try:
@@ -67,7 +68,7 @@ def decide_after_restores(
 def finish_restore(ledger: Ledger, txn: str, restore: str) -> None:
     """Removes what a decided restore takes back, and reports it done, unless it is."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[Removed | None]:
         # Here the restore is on the timeline: that is what makes it one moment for readers. On a shared table this runs
         # inside Hudi's lock, in which one of its writers that is still at work would complete.
         if restore not in now.state.restores:
@@ -76,7 +77,7 @@ def finish_restore(ledger: Ledger, txn: str, restore: str) -> None:
         ledger.sweep_staged(now.number - 1)
         return Already(_remove(ledger, restore))
 
-    removed: Removed | None = ledger.decide(txn, rule)
+    removed = ledger.decide(txn, rule)
     if removed is not None:
         _decide_done(ledger, txn, restore, removed)
         for start in removed:
@@ -141,10 +142,10 @@ def _data_files(storage: Storage, starts: set[str]) -> list[tuple[str, str, str]
 
 
 def _decide_done(ledger: Ledger, txn: str, restore: str, removed: Removed) -> None:
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[None]:
         restoring = now.state.restores.get(restore)
         if restoring is None:
-            return Already()
+            return Already(None)
         plan = load_restore_plan(ledger.storage, ledger.config, restore)
         if _timeline_files(ledger.storage, ledger.config, {i.request_time for i in plan.instants}):
             _remove(ledger, restore)  # a writer of Hudi completed meanwhile: its lock is a lease, and it had run out
@@ -153,7 +154,7 @@ def _decide_done(ledger: Ledger, txn: str, restore: str, removed: Removed) -> No
         lately = dict(sorted({**now.state.restored, restore: restoring}.items())[-limits.RESTORES_KEPT :])
         state = now.timed(restores=without(now.state.restores, restore), restored=lately)
         metadata = _metadata(restore, plan.instants, removed)
-        return Decision("restored", state, ((format_restore_metadata(metadata), name),))
+        return Decision("restored", state, ((format_restore_metadata(metadata), name),), value=None)
 
     ledger.decide(txn, rule)
 

@@ -25,7 +25,7 @@ from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.hudi.dead_jobs import dead_write, undo_files
 from lakebraid.txn.ledger.entries import PendingPlan, Undoing, without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.liveness.heartbeat import beat_first
 from lakebraid.txn.liveness.markers import forget, load_markers, marked_file
 
@@ -75,7 +75,7 @@ def _remove_maps(ledger: Ledger, undoing: Undoing) -> None:
 def _finish_shared(ledger: Ledger, txn: str, rollback: str) -> None:
     """The same under Hudi's lock, in which a writer of Hudi that was given up too early would complete."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[tuple[Undoing, list[MarkerName]] | None]:
         undoing = now.state.rollbacks.get(rollback)
         return Already(None if undoing is None else (undoing, undo_files(now, rollback, undoing)))
 
@@ -97,7 +97,7 @@ def take_back(
     From here on the victim is never published. Its files are still to be removed: `finish_rollback`.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         begun = next((r for r, u in now.state.rollbacks.items() if u.victim == victim), None)
         if begun is not None:
             return Already(begun)
@@ -120,7 +120,7 @@ def take_back_plan(
     round sees every claim that counts.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         begun = next((r for r, u in now.state.rollbacks.items() if u.victim == victim), None)
         if begun is not None:
             return Already(begun)
@@ -132,7 +132,7 @@ def take_back_plan(
     return _decide_undoing(ledger, txn, rule)
 
 
-def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision:
+def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision[str]:
     victim, start = undoing.victim, now.time()
     markers = load_markers(now.ledger.storage, victim)
     plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(markers), story)
@@ -149,14 +149,15 @@ def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision:
         rollbacks={**now.state.rollbacks, start: undoing},
         gone=remember_gone(now.state, victim, start),
     )
-    return Decision("roll back", state, tuple((data, name.format()) for data, name in files), start)
+    return Decision("roll back", state, tuple((data, name.format()) for data, name in files), value=start)
 
 
-def _decide_undoing(ledger: Ledger, txn: str, rule: Callable[[Round], Decision | Already]) -> str | None:
-    # Hudi leaves a rollback alone while a heartbeat of its own start is fresh.
-    living = (lambda start: beat_first(ledger.storage, start)) if ledger.is_shared else None
-    found = ledger.decide(txn, rule, before_true=living)
-    return None if found is None else str(found)
+def _decide_undoing(ledger: Ledger, txn: str, rule: Rule[str | None]) -> str | None:
+    def show_life(rollback: str | None) -> None:
+        if rollback is not None and ledger.is_shared:
+            beat_first(ledger.storage, rollback)  # Hudi leaves a rollback alone while its heartbeat is fresh
+
+    return ledger.decide(txn, rule, before_true=show_life)
 
 
 def _requests(markers: list[MarkerName]) -> tuple[RollbackRequest, ...]:
@@ -169,10 +170,10 @@ def _requests(markers: list[MarkerName]) -> tuple[RollbackRequest, ...]:
 
 
 def _decide_done(ledger: Ledger, txn: str, rollback: str, markers: list[MarkerName]) -> None:
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[None]:
         undoing = now.state.rollbacks.get(rollback)
         if undoing is None:
-            return Already()
+            return Already(None)
         done = now.time()
         deleted: dict[str, tuple[str, ...]] = {}
         for marker in markers:
@@ -184,6 +185,6 @@ def _decide_done(ledger: Ledger, txn: str, rollback: str, markers: list[MarkerNa
         )
         name = TimelineFileName(rollback, done, "rollback", State.COMPLETED).format()
         state = now.timed(rollbacks=without(now.state.rollbacks, rollback))
-        return Decision("rolled back", state, ((format_rollback_metadata(metadata), name),))
+        return Decision("rolled back", state, ((format_rollback_metadata(metadata), name),), value=None)
 
     ledger.decide(txn, rule)

@@ -25,7 +25,7 @@ from lakebraid.table.view import View, load_view
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def decide_savepoint(ledger: Ledger, txn: str, instant: str | None, *, comment: 
     SnapshotExpired if a clean, finished or not, takes a file of that moment.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[Savepoint]:
         pinned = _pinned(now, instant)
         known = next(
             (s for s in savepoints_on(now.timeline(), now.state) if s.request_time == pinned.request_time), None
@@ -71,11 +71,10 @@ def decide_savepoint(ledger: Ledger, txn: str, instant: str | None, *, comment: 
             "savepoint",
             now.timed(unpinned=_still_there(now)),
             ((format_savepoint_metadata(metadata), _file_name(pinned.request_time, set_at)),),
-            made,
+            value=made,
         )
 
-    made: Savepoint = ledger.decide(txn, rule)
-    return made
+    return ledger.decide(txn, rule)
 
 
 def decide_unpinning(ledger: Ledger, txn: str, instant: str) -> str | None:
@@ -84,7 +83,7 @@ def decide_unpinning(ledger: Ledger, txn: str, instant: str) -> str | None:
     The decision comes first: whoever sets a savepoint of the same write from now on sets another one.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         found = next((s for s in savepoints_on(now.timeline(), now.state) if s.request_time == instant), None)
         if found is None:
             return Already(None)
@@ -92,20 +91,19 @@ def decide_unpinning(ledger: Ledger, txn: str, instant: str) -> str | None:
         unpinned = {**_still_there(now), set_at: instant}
         return Decision("delete savepoint", replace(now.state, unpinned=unpinned), value=set_at)
 
-    found: str | None = ledger.decide(txn, rule)
-    return found
+    return ledger.decide(txn, rule)
 
 
 def remove_unpinned(ledger: Ledger, txn: str) -> None:
     """Removes the files of savepoints that are deleted: anyone may, at any time, for no such name is used again."""
 
-    def rule(now: Round) -> Already:
+    def rule(now: Round) -> Already[None]:
         doomed = [_file_name(start, set_at) for set_at, start in now.state.unpinned.items()]
         if doomed:
             ledger.sweep_staged(now.number - 1)  # a late copy must find no source
             doomed += _foreign_inflights(now)
             ledger.storage.delete([f"{ledger.config.timeline_folder}/{name}" for name in doomed])
-        return Already()
+        return Already(None)
 
     ledger.decide(txn, rule)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from lakebraid import limits
 from lakebraid.errors import AccessDenied, CommitUnknown, InvalidArgument, RolledBack
@@ -20,7 +20,9 @@ from lakebraid.txn.actions.batches import check_new, with_batch, with_published
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.ledger.entries import Batch, LedgerState, OpenWrite, shown_name, without
 from lakebraid.txn.ledger.ledger import DecisionUnknown, Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
+
+WriteStatus: TypeAlias = Literal["published", "refused", "open"]
 
 
 def begin(
@@ -41,7 +43,7 @@ def begin(
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str]:
         mine = next((start for start, write in now.state.open.items() if write.txn == txn), None)
         if mine is not None:
             return Already(mine)
@@ -57,9 +59,9 @@ def begin(
         state = now.timed(
             open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns, batch, shown_name(writer))}
         )
-        return Decision("begin", state, files, start)
+        return Decision("begin", state, files, value=start)
 
-    return str(decide_after_restores(ledger, txn, rule, before_true=beat))
+    return decide_after_restores(ledger, txn, rule, before_true=beat)
 
 
 def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
@@ -85,7 +87,7 @@ def publish(
     another write began later and is completed, an empty commit with a fresh start carries the new schema past it.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str]:
         if start not in now.state.open:
             return Already(completed_at(now, start))
         write = now.state.open[start]
@@ -106,7 +108,7 @@ def publish(
             batches=with_published(now, batch, start, completion),
         )
         data = format_commit(content, replace=action == "replacecommit")
-        return Decision("publish", state, (*carried, (data, name)), completion)
+        return Decision("publish", state, (*carried, (data, name)), value=completion)
 
     return decide_publishing(ledger, txn, start, rule)
 
@@ -125,31 +127,29 @@ def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[t
     return (*((b"", file) for file in pending), (stated, name)), name, next_instant_time(done)
 
 
-def status(ledger: Ledger, start: str) -> Literal["published", "refused", "open"]:
+def status(ledger: Ledger, start: str) -> WriteStatus:
     """How a write ended, or that it has not; the newest decision is made true on the way.
 
     Whoever may only read gets the same answer, once others have made it true: AccessDenied before.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Already[WriteStatus]:
         if start in now.state.open or start in now.state.plans:
             return Already("open")
         return Already("refused" if find_completion(now, start) is None else "published")
 
-    answer: Literal["published", "refused", "open"]
     try:
-        answer = ledger.decide("", rule)
+        return ledger.decide("", rule)
     except AccessDenied:
         now = ledger.looked()
         if now is None:
             raise
-        answer = rule(now).value
-    return answer
+        return rule(now).value
 
 
 def completion(ledger: Ledger, start: str) -> str:
     """When the write completed; RolledBack if it never will."""
-    return str(ledger.decide("", lambda now: Already(completed_at(now, start))))
+    return ledger.decide("", lambda now: Already(completed_at(now, start)))
 
 
 def find_completion(now: Round, start: str) -> str | None:
@@ -191,10 +191,10 @@ def _check_not_restored(now: Round, start: str) -> None:
         )
 
 
-def decide_publishing(ledger: Ledger, txn: str, start: str, rule: Callable[[Round], Decision | Already]) -> str:
+def decide_publishing(ledger: Ledger, txn: str, start: str, rule: Rule[str]) -> str:
     """The completion time that the rule decides; CommitUnknown if nobody can say whether it did."""
     try:
-        return str(ledger.decide(txn, rule))
+        return ledger.decide(txn, rule)
     except DecisionUnknown as error:
         raise unknown(ledger, start) from error
 

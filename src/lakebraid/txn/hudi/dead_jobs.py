@@ -16,7 +16,7 @@ from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.hudi.reconcile import load_rollback_plan, pending_writes
 from lakebraid.txn.ledger.entries import OpenWrite, Undoing
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.liveness.heartbeat import beat_first, is_expired, storage_now_ms
 from lakebraid.txn.liveness.markers import load_markers, marked_file, own_markers
 
@@ -60,7 +60,7 @@ def adopt_rollback(ledger: Ledger, txn: str, rollback: str, *, timeout_ms: int =
     Not for us: a plan that cannot be read, and one that takes back what was published (that is the will of a person).
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[bool]:
         if rollback in now.state.rollbacks:
             return Already(value=True)
         undoing = _undoing(now, txn, rollback)
@@ -71,7 +71,7 @@ def adopt_rollback(ledger: Ledger, txn: str, rollback: str, *, timeout_ms: int =
         state = replace(now.state, rollbacks={**now.state.rollbacks, rollback: undoing})
         return Decision("adopt", state, ((b"", name),), value=True)
 
-    return bool(ledger.decide(txn, rule, before_true=lambda _: beat_first(ledger.storage, rollback)))
+    return ledger.decide(txn, rule, before_true=lambda _: beat_first(ledger.storage, rollback))
 
 
 def undo_files(now: Round, rollback: str, undoing: Undoing) -> list[MarkerName]:

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from lakebraid import limits
 from lakebraid.clock import Clock
@@ -48,10 +48,11 @@ from lakebraid.txn.ledger.entries import (
     parse_entry,
     parse_entry_name,
 )
-from lakebraid.txn.ledger.rounds import Already, Decision, Round, Rule
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.timeline_copies import check_clock, copied, stage, sweep
 from lakebraid.txn.ledger.turns import Turn, asking, patience_seconds
 
+T = TypeVar("T")
 _GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
 
 
@@ -125,7 +126,7 @@ class Ledger:
         is_true = all(self._exists(target) for _, target in entry.files)
         return Round(self, entry.state, entry.number + 1) if is_true else None
 
-    def decide(self, txn: str, rule: Rule, *, before_true: Callable[[Any], object] | None = None) -> Any:
+    def decide(self, txn: str, rule: Rule[T], *, before_true: Callable[[T], object] | None = None) -> T:
         """What the rule's decision gave: made now, or found to be made already. The rule may refuse by raising.
 
         DecisionUnknown if the store stopped answering while the decision may have been made.
@@ -136,17 +137,17 @@ class Ledger:
                 try:
                     with self.lock(self._stand_in) as hold:
                         try:
-                            done, value = self._try(txn, rule, before_true, attempted, hold)
+                            found = self._try(txn, rule, before_true, attempted, hold)
                         finally:
                             self._let_clocks_pass(attempted)
                 except OutcomeUnknown:
-                    done, value = False, None
+                    found = None
                 except StorageError as error:
                     if attempted.slot is not None:
                         raise self._unknown(error.message) from error
                     raise
-                if done:
-                    return value
+                if found is not None:
+                    return found.value
                 turn.lost(attempt + 1)
                 self._stand_back(attempt)
         reason = (
@@ -173,42 +174,45 @@ class Ledger:
     def _try(
         self,
         txn: str,
-        rule: Rule,
-        before_true: Callable[[Any], object] | None,
+        rule: Rule[T],
+        before_true: Callable[[T], object] | None,
         attempted: _Attempted,
         hold: Hold | None,
-    ) -> tuple[bool, Any]:
+    ) -> Already[T] | None:
+        """What is decided now; None if another process took the slot, or it is to be seen in the next round who did."""
         entry = self._let_others_go(self.newest(), attempted)
         state, voids = self._make_newest_true(entry)
         outcome = self._asked(rule, Round(self, self._minding_others(state), entry.number + 1))
         if outcome is None:
-            return False, None
+            return None
         if isinstance(outcome, Already):
-            return True, outcome.value
+            return outcome
         attempted.settle(entry.number)
         if self.is_shared:
             check_settings(self.storage, self.config, outcome.kind)
         mine = self._stage(entry, txn, outcome, voids)
         if not _is_held(hold):
-            return self._beaten(mine)
+            self._beaten(mine)
+            return None
         attempted.slot = mine.number
         attempted.time = mine.time if mine.time > entry.time else ""
         try:
             self.storage.create(entry_name(mine.number), format_entry(mine))
         except ObjectExists:
-            return self._beaten(mine)  # if it was our own, unanswered or repeated by the store, the rule will see it
+            self._beaten(mine)
+            return None  # if it was our own, unanswered or repeated by the store, the rule will see it
         if self._numbers_after(mine.number) and self.newest().floor > mine.number:
-            return False, None  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
+            return None  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
         if voids is not None:
             self.sweep_staged(mine.number)  # a late copy for the void entry must find no source
         if before_true is not None:
             before_true(outcome.value)
         if not (_is_held(hold) and (self._make_true(mine) or not self.is_shared)):
-            return False, None  # whoever has the lock now makes it true, or void if Hudi went on; the rule will see
+            return None  # whoever has the lock now makes it true, or void if Hudi went on; the rule will see
         self._came_true(entry, mine)
-        return True, outcome.value
+        return Already(outcome.value)
 
-    def _asked(self, rule: Rule, now: Round) -> Decision | Already | None:
+    def _asked(self, rule: Rule[T], now: Round) -> Outcome[T] | None:
         """What the rule says; None if it failed over what only a newer entry explains.
 
         A round's timeline and files may be newer than its state: another process has decided meanwhile, and a file was
@@ -242,9 +246,8 @@ class Ledger:
             if entry.time > _GENESIS.time:
                 wait_out_skew(self.clock, self.config, entry.time)
 
-    def _beaten(self, mine: Entry) -> tuple[bool, None]:
+    def _beaten(self, mine: Entry) -> None:
         self._dead_staged += sorted({source for source, _ in mine.files})
-        return False, None
 
     def _make_newest_true(self, entry: Entry) -> tuple[LedgerState, int | None]:
         """The state to go on from; on a shared table also the number of an entry that is void."""
@@ -284,7 +287,7 @@ class Ledger:
     def _copy(self, entry: Entry) -> bool:
         return all(copied(self.storage, self.clock, source, target) for source, target in entry.files)
 
-    def _stage(self, newest: Entry, txn: str, outcome: Decision, voids: int | None) -> Entry:
+    def _stage(self, newest: Entry, txn: str, outcome: Decision[object], voids: int | None) -> Entry:
         number = newest.number + 1
         staged: dict[bytes, str] = {}
         for data, _ in outcome.files:

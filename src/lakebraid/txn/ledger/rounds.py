@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.model.timeline.timeline import Timeline
@@ -16,23 +16,30 @@ from lakebraid.txn.ledger.entries import LedgerState
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Generic[T_co]):
     """What a rule wants to be so: the state after it, and the timeline files (bytes, name) that say it to Hudi."""
 
     kind: str
     state: LedgerState
     files: tuple[tuple[bytes, str], ...] = ()
-    value: Any = None
-    """What the caller is told when it has become so."""
+    value: T_co = field(kw_only=True)
+    """What `Ledger.decide` returns once the decision is made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Already:
-    """It is so already: an answer of ours got lost, or somebody else did it."""
+class Already(Generic[T_co]):
+    """There is nothing to decide: the answer to an earlier attempt got lost, another process did it, or the rule only looks."""
 
-    value: Any = None
+    value: T_co
+    """What `Ledger.decide` returns."""
+
+
+Outcome: TypeAlias = Decision[T] | Already[T]
 
 
 @dataclass
@@ -90,4 +97,5 @@ class Round:
         return replace(self.state, last=self.time(), **changes)
 
 
-Rule = Callable[[Round], Decision | Already]
+Rule: TypeAlias = Callable[[Round], Outcome[T]]
+"""Asked in every round anew, and may refuse by raising."""
