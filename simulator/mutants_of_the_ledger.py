@@ -8,7 +8,7 @@ from simulator.planting import Mutant
 from simulator.schedule import Cue
 
 _LEDGER = "lakebraid.txn.ledger.ledger"
-_OPERATIONS = "lakebraid.txn.actions.write"
+_WRITE = "lakebraid.txn.actions.write"
 _ROLLBACK = "lakebraid.txn.actions.rollback"
 _LOADING = "lakebraid.table.loading"
 _STORMY = Rates(
@@ -71,7 +71,7 @@ OF_THE_LEDGER = (
         ("6", "9", "11", "3", "16", "1"), {**_TRIM, "rates": _PAUSES, "timeout_ms": 500},
     ),
     Mutant(
-        "a writer creates its own inflight", "H5", _OPERATIONS, "begin",
+        "a writer creates its own inflight", "H5", _WRITE, "begin_write",
         "return decide_after_restores(ledger, txn, rule, before_true=beat)",
         "start = ledger.decide(txn, rule, before_true=beat)\n"
         "    import contextlib\n"
@@ -118,7 +118,7 @@ OF_THE_LEDGER = (
         },
     ),
     Mutant(
-        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.txn.actions.ending", "withdraw",
+        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.txn.actions.write", "withdraw",
         "rollback = take_back(ledger, txn, start, story=story)", "return None",
         ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
     ),
@@ -164,7 +164,7 @@ OF_THE_LEDGER = (
         ("11", "6", "16", "9", "3", "no crash"), {"rates": _UNANSWERED},
     ),
     Mutant(
-        "a rolled-back write can be published", "9", _OPERATIONS, "publish",
+        "a rolled-back write can be published", "9", _WRITE, "publish_write",
         "if start not in now.state.open:", "if find_completion(now, start) is not None:",
         ("9", "3"), {"rates": _PAUSES, "timeout_ms": 500},
         (("write = now.state.open[start]", 'write = now.state.open.get(start) or OpenWrite("", "deltacommit")'),),
@@ -215,7 +215,7 @@ OF_THE_LEDGER = (
         ("11", "16", "no crash"), {"rates": _UNANSWERED, "switch": 0.6, "depth": 0},
     ),
     Mutant(
-        "an unknown end is called a refusal", "11", _OPERATIONS, "unknown",
+        "an unknown end is called a refusal", "11", _WRITE, "unknown",
         "return CommitUnknown(", "return RolledBack(",
         ("11",), {"rates": Rates(late=0.1, lost=0.1, vanished=0.05, refused=0.1)},
     ),

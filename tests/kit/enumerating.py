@@ -16,7 +16,7 @@ from lakebraid.errors import LakebraidError
 from lakebraid.format.properties import parse_properties
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.services.merging import clustering, compaction, log_compaction
-from lakebraid.services.merging import run as claims
+from lakebraid.services.merging import run as merging_run
 from lakebraid.storage import Storage
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.writer import Writing
@@ -118,7 +118,7 @@ def objects_of(storage: Storage) -> dict[str, bytes]:
 def without_threads(run_tasks: Any) -> Iterator[None]:
     """The product with heartbeats that end with the claim, and with tasks of the test's own."""
     changes = (
-        (claims, "Heartbeat", NoHeartbeat),
+        (merging_run, "Heartbeat", NoHeartbeat),
         (compaction, "run_tasks", run_tasks),
         (log_compaction, "run_tasks", run_tasks),
         (clustering, "run_tasks", run_tasks),

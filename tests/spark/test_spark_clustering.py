@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import lakebraid as lb
 from lakebraid import limits
-from lakebraid.services.merging import tasks as executing
+from lakebraid.services.merging import tasks as merging_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ def test_executors_sort_rows_into_new_groups_and_spark_reads_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(limits, "COMPACT_ON_SPARK_BYTES", 0)
-    monkeypatch.setattr(executing, "ThreadPoolExecutor", None)  # nothing is done in this process
+    monkeypatch.setattr(merging_tasks, "ThreadPoolExecutor", None)  # nothing is done in this process
     properties = {"hoodie.parquet.small.file.limit": "0"}
     how = {"table_type": kind, "index": "simple", "record_keys": "id", "ordering_fields": "ts"}
     table = lb.Table.create(tmp_path / "t", rows(0, 1, 1).schema, properties=properties, **how)

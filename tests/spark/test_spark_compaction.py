@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import lakebraid as lb
 from lakebraid import limits
-from lakebraid.services.merging import tasks as executing
+from lakebraid.services.merging import tasks as merging_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ def test_executors_write_what_this_process_would_write(
     table.delete(rows(0, 10, 3).select(["id", "ts"]))
     before = table.to_arrow(meta_columns=True).drop_columns(["_hoodie_file_name"]).sort_by("id")
     monkeypatch.setattr(limits, "COMPACT_ON_SPARK_BYTES", 0)
-    monkeypatch.setattr(executing, "run_compaction_task", lambda *_: pytest.fail("it ran in this process"))
+    monkeypatch.setattr(merging_tasks, "run_compaction_task", lambda *_: pytest.fail("it ran in this process"))
     (done,) = table.compact(spark=spark)
     assert (done.groups, done.rows, done.tombstones) == (4, 390, 10)
     assert table.to_arrow(meta_columns=True).drop_columns(["_hoodie_file_name"]).sort_by("id") == before

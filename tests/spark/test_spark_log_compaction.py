@@ -13,7 +13,7 @@ import lakebraid as lb
 from lakebraid import limits
 from lakebraid.errors import EnvironmentProblem
 from lakebraid.services.merging import log_compaction
-from lakebraid.spark import merge as compacting
+from lakebraid.spark import merge
 from lakebraid.storage import Storage
 from lakebraid.tasks.merging.compact import CompactPlan, CompactTask, run_compaction_task
 from lakebraid.tasks.staged_file import StagedFile
@@ -68,7 +68,7 @@ def fails(storage: Storage, plan: CompactPlan, task: CompactTask) -> list[Staged
 def test_a_task_that_fails_once_does_not_fail_the_compaction(
     spark: SparkSession, table: lb.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compacting, "run_compaction_task", fails_once)
+    monkeypatch.setattr(merge, "run_compaction_task", fails_once)
     before = shown(table)
     (done,) = table.compact(spark=spark)
     assert (Path(table.path).parent / "failed").exists()
@@ -81,7 +81,7 @@ def test_a_task_that_always_fails_leaves_the_plan_and_the_table_as_it_was(
 ) -> None:
     before = shown(table)
     with monkeypatch.context() as patch:
-        patch.setattr(compacting, "run_compaction_task", fails)
+        patch.setattr(merge, "run_compaction_task", fails)
         with pytest.raises(EnvironmentProblem, match="no space left") as caught:
             table.compact(spark=spark)
     assert shown(table) == before

@@ -26,9 +26,9 @@ from lakebraid.services.plans import Plan, plan_delay_ms, run_plan, withdraw
 from lakebraid.services.retention import parse_retention
 from lakebraid.services.savepoints import RestoreResult
 from lakebraid.storage import Storage
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.rescue import Rescue, rescue, sweep
 from lakebraid.txn.actions.savepoints import Savepoint
+from lakebraid.txn.actions.write import write_status
 from lakebraid.txn.liveness import leases
 from lakebraid.txn.liveness.heartbeat import silence_ms_max
 from lakebraid.txn.writer import Writing
@@ -64,7 +64,7 @@ class Maintenance(Compacting, Clustering):
         """
         if instant is None:
             return load_status(self._storage, self._clock)
-        return operations.status(self._writing.ledger(self._config), instant)
+        return write_status(self._writing.ledger(self._config), instant)
 
     def run(self, plan: Plan | str, *, spark: SparkSession | None = None) -> Any:
         """Executes a plan, given as such or by its instant; if somebody completed it already, the result of that one.

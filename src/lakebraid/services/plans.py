@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakebraid import limits
-from lakebraid.errors import CommitRefused, InvalidArgument
+from lakebraid.errors import ClaimLost, CommitRefused, InvalidArgument
 from lakebraid.format.names import State
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.plans import CompactionPlan
@@ -28,7 +28,6 @@ from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import finish_clean, load_clean_plan
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.rescue import Rescue
 from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
 from lakebraid.txn.ledger.entries import PendingPlan

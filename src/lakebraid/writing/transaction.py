@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
-from lakebraid.errors import CommitUnknown, LakebraidError, WriteConflict
+from lakebraid.errors import BatchRepeated, CommitUnknown, LakebraidError, WriteConflict
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.reading.plan import Source
 from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
-from lakebraid.txn.actions.batches import BatchRepeated, named_batch
-from lakebraid.txn.actions.ending import publish_or_withdraw
+from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.actions.rollback import roll_back
+from lakebraid.txn.actions.write import publish_or_withdraw
 from lakebraid.txn.cdc_slices import with_slices_before
 from lakebraid.txn.checks.file_groups import WRITER
 from lakebraid.txn.checks.single_writer import clear_dead

@@ -8,10 +8,8 @@ from itertools import permutations
 import pytest
 
 import lakebraid as lb
-from lakebraid.errors import WriteConflict
-from lakebraid.services.merging.clustering import ClusteringYielded
+from lakebraid.errors import ClaimLost, ClusteringYielded, WriteConflict
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.rollback import take_back_plan
 from tests.kit.clustering import COLUMNS, GIVES_WAY, KINDS, NEW_GROUPS, Grove
 from tests.kit.scene import Call, WatchedStorage, answer, once, row, table_on

@@ -9,9 +9,9 @@ import pytest
 
 from lakebraid.errors import StorageError
 from lakebraid.storage import MemoryStorage
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.restore import decide_restore
 from lakebraid.txn.actions.restore_files import finish_restore
+from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.hudi import file_lock
 from lakebraid.txn.hudi.file_lock import LOCK
 from lakebraid.txn.hudi.lock_owner import parse_owner
@@ -29,7 +29,7 @@ clock, storage, hudi = hudi_model.clock, hudi_model.storage, hudi_model.hudi  # 
 
 def two_writes(storage: MemoryStorage) -> str:
     on = shared(storage)
-    first, second = (operations.begin(on, txn) for txn in "ab")
+    first, second = (begin_write(on, txn) for txn in "ab")
     publish(on, "a", first)
     publish(on, "b", second)
     return first

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lakebraid.errors import CommitRefused, InvalidArgument, SnapshotExpired
+from lakebraid.errors import ClaimLost, CommitRefused, InvalidArgument, SnapshotExpired
 from lakebraid.services.cleaning import open_ledger
 from lakebraid.services.merging.compaction import plan_compaction, run_plan
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.restore import decide_restore
 from tests.kit.scene import Scene, Write, answer, row
 

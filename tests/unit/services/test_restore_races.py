@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakebraid.errors import InvalidArgument, ObjectNotFound, OutcomeUnknown, RolledBack, SnapshotExpired
+from lakebraid.errors import ClaimLost, InvalidArgument, ObjectNotFound, OutcomeUnknown, RolledBack, SnapshotExpired
 from lakebraid.services.cleaning import open_ledger
 from lakebraid.services.merging.compaction import plan_compaction, run_plan
-from lakebraid.txn.actions.plans import ClaimLost, claim
+from lakebraid.txn.actions.plans import claim
 from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.restore_files import finish_restore
 from lakebraid.txn.actions.rollback import finish_rollback, take_back

@@ -14,9 +14,9 @@ from lakebraid.format.timeline.rollbacks import (
 )
 from lakebraid.services.archiving import Keep, choose
 from lakebraid.storage import Storage
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.rescue import rescue
 from lakebraid.txn.actions.rollback import finish_rollback, roll_back, take_back
+from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.hudi.dead_jobs import adopt_rollback
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
@@ -111,17 +111,17 @@ def test_a_write_that_hudi_completed_after_all_keeps_its_files(storage, hudi, cl
 
 
 def test_a_rollback_of_ours_that_hudi_finished_is_not_finished_twice(storage, hudi):
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     rollback = take_back(shared(storage), "r", start, 0)
     hudi.finish(rollback, start)
     finish_rollback(shared(storage), "r", rollback)
     assert sum(name.endswith(".rollback") for name in names(storage)) == 1
-    operations.begin(shared(storage), "b")
+    begin_write(shared(storage), "b")
     assert shared(storage).newest().state.rollbacks == {}
 
 
 def test_hudi_leaves_our_running_rollback_alone(storage, clock):
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     rollback = take_back(shared(storage), "r", start, 0)
     beaten_ms = storage.info(f".hoodie/.heartbeat/{rollback}").modified_ms
     assert clock.ms - beaten_ms <= 200, "the lock is kept for as long as Hudi's clocks may differ"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakebraid.errors import CommitRefused, RolledBack, StorageError
+from lakebraid.errors import ClaimLost, CommitRefused, RolledBack, StorageError
 from lakebraid.format.names import LogFileName, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
@@ -19,7 +19,7 @@ from lakebraid.services.plans import PLAN_DELAY
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.data_files import place_file
-from lakebraid.txn.actions.plans import ClaimLost, claim, decide_plan, publish_plan
+from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
 from lakebraid.txn.actions.rescue import rescue
 from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
 from lakebraid.txn.ledger.entries import Entry, LedgerState, Undoing, format_entry, parse_entry

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakebraid.errors import CorruptFile, ObjectNotFound, WriteConflict
+from lakebraid.errors import ClaimLost, ClusteringYielded, CorruptFile, ObjectNotFound
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.plans import (
     ClusteringPlan,
@@ -32,9 +32,9 @@ from lakebraid.services.merging.run import Held, abandoned_plans, claimed
 from lakebraid.services.merging.tasks import compact_plan, run_tasks
 from lakebraid.table.loading import load_properties, load_timeline
 from lakebraid.tasks.merging.cluster import run_clustering_task
-from lakebraid.txn.actions import write as operations
-from lakebraid.txn.actions.plans import ClaimLost, decide_plan, publish_plan
+from lakebraid.txn.actions.plans import decide_plan, publish_plan
 from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.actions.write import write_completion, write_status
 from lakebraid.txn.checks.file_groups import UPDATES, Rivals, allows_updates, begun, groups_text, writer_of
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
 
 ACTIVE_FROM = "lakebraid.active_from"
 """In a plan's extra metadata: where the timeline began when it was made; who has left it since is looked up in the history."""
-
-
-class ClusteringYielded(WriteConflict):
-    """A clustering gave way to a write; its plan is taken back, and nothing was changed."""
 
 
 def cluster(
@@ -188,13 +184,13 @@ def _run_claimed(
     except ClusteringYielded:
         if _give_way(ledger, held):
             raise
-        if metadata is None or operations.status(ledger, held.start) != "published":
+        if metadata is None or write_status(ledger, held.start) != "published":
             raise ClaimLost(
                 f"The plan {held.start} was taken over by another executor, or taken back because this one was silent for "
                 "too long. Nothing of this attempt is visible. Cluster again.",
                 instant=held.start,
             ) from None
-        completion = operations.completion(ledger, held.start)  # an answer got lost: it was published before
+        completion = write_completion(ledger, held.start)  # an answer got lost: it was published before
     forget(storage, held.start)
     return clustered(held.start, completion, metadata)
 

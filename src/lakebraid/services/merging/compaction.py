@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakebraid.errors import ClaimLost
 from lakebraid.format.timeline.plans import CompactionPlan, format_compaction_plan
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.timeline.slicing import LogFile
@@ -23,7 +24,7 @@ from lakebraid.services.merging.tasks import compact_plan, compact_tasks, compac
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.merging.hazards import Hazard, find_hazards
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.actions.plans import ClaimLost, decide_plan, publish_plan
+from lakebraid.txn.actions.plans import decide_plan, publish_plan
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from typing import Literal
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile, ObjectNotFound
+from lakebraid.errors import ClaimLost, CorruptFile, ObjectNotFound
 from lakebraid.format.timeline.plans import CompactionPlan, parse_compaction_plan
 from lakebraid.services.merging.run import Held
 from lakebraid.services.merging.tasks import list_files
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.writer import TableSchema, Writing
 

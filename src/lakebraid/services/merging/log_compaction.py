@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakebraid.errors import ClaimLost
 from lakebraid.format.log.blocks import BlockType, read_blocks
 from lakebraid.format.names import parse_data_file
 from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
@@ -31,11 +32,10 @@ from lakebraid.services.merging.tasks import (
 )
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View, load_view
-from lakebraid.tasks.data_files import in_partition
+from lakebraid.tasks.data_files import in_partition, read_log
 from lakebraid.tasks.merging.compact import CompactTask
 from lakebraid.tasks.merging.log_compact import run_log_compaction_task
-from lakebraid.tasks.open_files import read_log
-from lakebraid.txn.actions.plans import ClaimLost, decide_plan, publish_plan
+from lakebraid.txn.actions.plans import decide_plan, publish_plan
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round

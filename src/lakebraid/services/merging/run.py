@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from lakebraid.digits import whole_number
-from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired, StorageError
+from lakebraid.errors import ClaimLost, CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired, StorageError
 from lakebraid.format.names import State, parse_data_file
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn.actions.plans import ClaimLost, check_claimable, claim, release
+from lakebraid.txn.actions.plans import check_claimable, claim, release
 from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
 from lakebraid.txn.hudi.reconcile import rolled_back_since
 from lakebraid.txn.ledger.entries import LedgerState

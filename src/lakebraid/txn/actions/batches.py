@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lakebraid import limits
-from lakebraid.errors import CommitRefused, InvalidArgument
+from lakebraid.errors import BatchRepeated, InvalidArgument
 from lakebraid.format.damage import damaged
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.timeline.instant import Instant
@@ -29,10 +29,6 @@ STREAM: Final = "lakebraid.stream"
 """The same: the stream that numbered it."""
 BEFORE: Final = "lakebraid.batch.before"
 """The same: the batch that its writer had published before, so that a restore can return to it."""
-
-
-class BatchRepeated(CommitRefused):
-    """The batch is published already; nothing of this attempt is visible, now or later, and nothing is missing."""
 
 
 def named_batch(writer: str | None, number: int | None, stream: str = "") -> Batch | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from lakebraid.clock import Clock
 from lakebraid.errors import InvalidArgument
-from lakebraid.format.names import BaseFileName, State, TimelineFileName
+from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.properties import format_properties
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.format.times import format_instant_time, next_instant_time
@@ -15,9 +15,9 @@ from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.creating import check_vacant
 from lakebraid.table.loading import PROPERTIES
-from lakebraid.tasks.data_files import place_file, place_partition
+from lakebraid.tasks.data_files import place_partition
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import format_base_file
+from lakebraid.tasks.writing.base_file import place_seed
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Decision, Round
@@ -66,11 +66,5 @@ def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) 
 
 def _seed(storage: Storage, spec: TableSpec, start: str) -> list[StagedFile]:
     """An empty base file for every bucket: Hudi's readers hide a bucket whose first write is pending (trap 1)."""
-    files = []
-    for bucket in range(spec.config.buckets or 0):
-        file_id = bucket_file_id(bucket)
-        name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
-        content = format_base_file([], spec.schema, name)
-        place_file(storage, start, "", name, content.data)
-        files.append(StagedFile("", file_id, name, len(content.data), 0, 0, is_base=True))
-    return files
+    buckets = range(spec.config.buckets or 0)
+    return [place_seed(storage, start, spec.schema, "", bucket_file_id(bucket)) for bucket in buckets]

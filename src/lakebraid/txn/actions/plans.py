@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lakebraid.errors import CommitRefused
+from lakebraid.errors import ClaimLost
 from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.model.timeline.instant import COMPLETED_AS
@@ -19,10 +19,6 @@ from lakebraid.txn.actions.write import completed_at, decide_publishing
 from lakebraid.txn.ledger.entries import PendingPlan, without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
-
-
-class ClaimLost(CommitRefused):
-    """Another executor has the plan now, or it is done; nothing of this attempt is visible."""
 
 
 def decide_plan(

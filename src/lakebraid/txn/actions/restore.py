@@ -19,8 +19,8 @@ from lakebraid.table.loading import load_commit
 from lakebraid.table.schema import KEEPS_SCHEMA
 from lakebraid.txn.actions.batches import batches_without
 from lakebraid.txn.actions.restore_files import finish_restore
+from lakebraid.txn.actions.rollback import forgotten_before, remember_gone
 from lakebraid.txn.actions.savepoints import check_kept, savepoints_on
-from lakebraid.txn.actions.write import forgotten_before, remember_gone
 from lakebraid.txn.checks.overwrite_maps import map_without
 from lakebraid.txn.hudi.reconcile import foreign_victims
 from lakebraid.txn.ledger.entries import LedgerState, Restoring

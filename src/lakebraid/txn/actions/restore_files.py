@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from lakebraid import limits
-from lakebraid.errors import CommitRefused
+from lakebraid.errors import RestoreUnfinished
 from lakebraid.format.names import State, TimelineFileName, parse_data_file, parse_timeline_file
 from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
@@ -36,10 +36,6 @@ T = TypeVar("T")
 _UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)
 Removed = dict[str, dict[str, tuple[str, ...]]]
 """Names of data files by the start of their write and their partition."""
-
-
-class RestoreUnfinished(CommitRefused):
-    """A restore is decided and not done; nothing was begun. Finish it, then begin."""
 
 
 def check_no_restore(now: Round) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakebraid import limits
+from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import MarkerName, State, TimelineFileName, parse_data_file
 from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
@@ -20,10 +21,10 @@ from lakebraid.format.timeline.rollbacks import (
     format_rollback_metadata,
     format_rollback_plan,
 )
-from lakebraid.txn.actions.write import remember_gone
+from lakebraid.format.times import format_instant_time, parse_instant_time
 from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.hudi.dead_jobs import dead_write, undo_files
-from lakebraid.txn.ledger.entries import PendingPlan, Undoing, without
+from lakebraid.txn.ledger.entries import LedgerState, PendingPlan, Undoing, without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.liveness.heartbeat import beat_first
@@ -188,3 +189,22 @@ def _decide_done(ledger: Ledger, txn: str, rollback: str, markers: list[MarkerNa
         return Decision("rolled back", state, ((format_rollback_metadata(metadata), name),), value=None)
 
     ledger.decide(txn, rule)
+
+
+def remember_gone(state: LedgerState, start: str, time: str) -> dict[str, str]:
+    """The starts that were rolled back lately, this one among them."""
+    gone = {**state.gone, start: time}
+    return dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :])
+
+
+def forgotten_before(now: Round) -> str:
+    """Late files of writes that were rolled back before this time are no longer reckoned with.
+
+    The clock of this machine alone may be ahead; the last time that was given away is one that others went along with.
+    """
+    zone = now.ledger.config.zone
+    last = min(now.state.last, format_instant_time(now.ledger.clock.now_ms(), zone))
+    try:
+        return format_instant_time(parse_instant_time(last, zone) - limits.GONE_MS, zone)
+    except InvalidArgument:
+        return ""  # nothing was ever decided

@@ -1,31 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a write decides: begin and publish. Each rule first asks whether it is so already."""
+"""What a write decides: begin, publish, and roll back if it is refused. Each rule first asks whether it is so already."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from lakebraid import limits
-from lakebraid.errors import AccessDenied, CommitUnknown, InvalidArgument, RolledBack
+from lakebraid.errors import (
+    AccessDenied,
+    BatchRepeated,
+    CommitUnknown,
+    DecisionUnknown,
+    InvalidArgument,
+    LakebraidError,
+    RolledBack,
+    StorageError,
+)
 from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.format.timeline.plans import RequestedReplace, format_requested_replace
-from lakebraid.format.times import format_instant_time, next_instant_time, parse_instant_time
+from lakebraid.format.times import next_instant_time
 from lakebraid.model.timeline.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
 from lakebraid.txn.actions.batches import check_new, with_batch, with_published
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
-from lakebraid.txn.ledger.entries import Batch, LedgerState, OpenWrite, shown_name, without
-from lakebraid.txn.ledger.ledger import DecisionUnknown, Ledger
+from lakebraid.txn.actions.rollback import finish_rollback, roll_back, take_back
+from lakebraid.txn.ledger.entries import Batch, OpenWrite, shown_name, without
+from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
+from lakebraid.txn.refusals import refused
 
 WriteStatus: TypeAlias = Literal["published", "refused", "open"]
 
 
-def begin(
+def begin_write(
     ledger: Ledger,
     txn: str,
     *,
@@ -71,7 +82,7 @@ def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
     return format_requested_replace(RequestedReplace(), url), format_commit(CommitMetadata(), replace=False)
 
 
-def publish(
+def publish_write(
     ledger: Ledger,
     txn: str,
     start: str,
@@ -113,6 +124,45 @@ def publish(
     return decide_publishing(ledger, txn, start, rule)
 
 
+def publish_or_withdraw(
+    ledger: Ledger, txn: str, start: str, writer: str, metadata: Callable[[Round], CommitMetadata]
+) -> str:
+    """The completion time of the write. Whatever refuses it is raised after it was taken back."""
+    try:
+        return publish_write(ledger, txn, start, metadata)
+    except (RolledBack, CommitUnknown):
+        raise
+    except StorageError:
+        # Nothing was decided, and nobody else publishes this write: all that is left to do is to clear up.
+        with contextlib.suppress(StorageError):
+            roll_back(ledger, txn, start)
+        raise
+    except BatchRepeated as error:
+        with contextlib.suppress(RolledBack):  # whoever took it back meanwhile has done what is to be done
+            withdraw(ledger, txn, start, refused(error, writer))
+        raise
+    except LakebraidError as error:
+        completion = withdraw(ledger, txn, start, refused(error, writer))
+        if completion is None:
+            raise
+        return completion
+
+
+def withdraw(ledger: Ledger, txn: str, start: str, story: str) -> str | None:
+    """Takes a refused write back before anybody is told, so that no request of ours that is still on its way can land
+    (LEDGER, H12). If one has landed, that is the end of it: its completion time.
+    """
+    try:
+        rollback = take_back(ledger, txn, start, story=story)
+        if rollback is None:
+            return write_completion(ledger, start)
+    except StorageError as error:
+        raise unknown(ledger, start) from error
+    with contextlib.suppress(StorageError):  # it is refused; others can remove its files, too
+        finish_rollback(ledger, txn, rollback)
+    return None
+
+
 def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[tuple[bytes, str], ...], str, str]:
     """The files of an empty commit that states the schema, the last one's name, and the next time after it.
 
@@ -127,7 +177,7 @@ def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[t
     return (*((b"", file) for file in pending), (stated, name)), name, next_instant_time(done)
 
 
-def status(ledger: Ledger, start: str) -> WriteStatus:
+def write_status(ledger: Ledger, start: str) -> WriteStatus:
     """How a write ended, or that it has not; the newest decision is made true on the way.
 
     Whoever may only read gets the same answer, once others have made it true: AccessDenied before.
@@ -147,7 +197,7 @@ def status(ledger: Ledger, start: str) -> WriteStatus:
         return rule(now).value
 
 
-def completion(ledger: Ledger, start: str) -> str:
+def write_completion(ledger: Ledger, start: str) -> str:
     """When the write completed; RolledBack if it never will."""
     return ledger.decide("", lambda now: Already(completed_at(now, start)))
 
@@ -206,22 +256,3 @@ def unknown(ledger: Ledger, start: str) -> CommitUnknown:
         f"Nothing was removed, and it will not be half visible. Ask `table.status({start!r})` before writing again.",
         instant=start,
     )
-
-
-def remember_gone(state: LedgerState, start: str, time: str) -> dict[str, str]:
-    """The starts that were rolled back lately, this one among them."""
-    gone = {**state.gone, start: time}
-    return dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :])
-
-
-def forgotten_before(now: Round) -> str:
-    """Late files of writes that were rolled back before this time are no longer reckoned with.
-
-    The clock of this machine alone may be ahead; the last time that was given away is one that others went along with.
-    """
-    zone = now.ledger.config.zone
-    last = min(now.state.last, format_instant_time(now.ledger.clock.now_ms(), zone))
-    try:
-        return format_instant_time(parse_instant_time(last, zone) - limits.GONE_MS, zone)
-    except InvalidArgument:
-        return ""  # nothing was ever decided

@@ -90,14 +90,17 @@ class Rivals:
     def _candidates(self, now: Round) -> list[tuple[Instant, str]]:
         timeline = with_archived(now, self.begun)
         every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
-        return [(instant, rule) for instant, rule in every if now.ledger.is_shared or not self._is_heeded(instant)]
+        return [
+            (instant, rule) for instant, rule in every if now.ledger.is_shared or not self._is_accounted_for(instant)
+        ]
 
-    def _is_heeded(self, rival: Instant) -> bool:
-        """Whether this write, done again after that rival, would be the same, byte for byte but for its own start.
+    def _is_accounted_for(self, rival: Instant) -> bool:
+        """Whether this write, done again after that rival, would be the same, byte for byte but for its own start: then the
+        rival is passed over.
 
         One that began earlier and is published comes before ours in every order, and our base files hide its own. A
         compaction finds blind rows in the slice after it, whenever it was planned (RFC-66). Beside Apache Hudi a bucket
-        may get a second file id meanwhile, so there nobody is heeded.
+        may get a second file id meanwhile, so there no rival is passed over.
         """
         if self.is_blind and kind_of(rival) is Kind.COMPACTION:
             return True
@@ -143,8 +146,8 @@ def allows_updates(properties: Mapping[str, str]) -> bool:
 def check_updates(properties: Mapping[str, str], url: str, *, is_shared: bool) -> None:
     """InvalidArgument for a class of the user's own, and where rows could be lost beside Apache Hudi."""
     _class_of(properties, UPDATES, UPDATES_ALLOWED)
-    is_heeded = _short_name(properties, STRATEGY) == PREFERS_WRITERS
-    if is_shared and allows_updates(properties) and not is_heeded:
+    prefers_writers = _short_name(properties, STRATEGY) == PREFERS_WRITERS
+    if is_shared and allows_updates(properties) and not prefers_writers:
         raise InvalidArgument(
             f"{UPDATES} is SparkAllowUpdateStrategy, and Apache Hudi may cluster {url}, too: its clusterings drop rows that were "
             f"written meanwhile, unless {STRATEGY} is {PREFERS_WRITERS} in its jobs. Nothing was begun. Set that here as well, "

@@ -19,6 +19,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import (
     CommitRefused,
     CorruptFile,
+    DecisionUnknown,
     LakebraidError,
     ObjectExists,
     ObjectNotFound,
@@ -70,10 +71,6 @@ class _Attempted:
         """Forgets it once the slot is taken, and the rule has not found it to be taken by us."""
         if self.slot is not None and self.slot <= newest:
             self.slot = None
-
-
-class DecisionUnknown(OutcomeUnknown):
-    """A decision may or may not have been made; ask again later, and delete nothing."""
 
 
 @dataclass
