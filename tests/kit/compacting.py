@@ -77,7 +77,7 @@ class Bench:
     def publish(self, instant: Instant) -> None:
         metadata = CommitMetadata(extra={"schema": schema_text(self.columns, self.settings)}, operation="UPSERT")
         write = self.ledger.newest().state.open[t(instant.start)]
-        done = publish_write(self.ledger, write.txn, t(instant.start), lambda _: metadata, states_schema=True)
+        done = publish_write(self.ledger, write.decider, t(instant.start), lambda _: metadata, states_schema=True)
         instant.completion = number(done)
 
     def give_up(self, instant: Instant) -> None:

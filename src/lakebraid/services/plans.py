@@ -29,7 +29,7 @@ from lakebraid.table.loading import load_commit
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import finish_clean, load_clean_plan
 from lakebraid.txn.actions.rescue import Rescue
-from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
 from lakebraid.txn.ledger.entries import PendingPlan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Round
@@ -166,7 +166,7 @@ def withdraw(ledger: Ledger, start: str | None) -> Rescue:
         now_ms = storage_now_ms(storage, ledger.clock)
         return not plan.claimant or is_expired(storage, config, start, now_ms, silence_ms_max(config))
 
-    rollback = take_back_plan(ledger, txn, start, is_idle, is_removable=True)
+    rollback = decide_withdrawal(ledger, txn, start, is_idle, is_removable=True)
     if rollback is None:
         raise ClaimLost(
             f"The plan {start} of {storage.url} is done, or being executed by somebody who is alive. Nothing was changed. "

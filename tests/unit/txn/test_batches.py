@@ -104,13 +104,13 @@ def test_a_zombie_that_was_rolled_back_by_others_meanwhile_still_hears_that_its_
     zombie.write([row("a", "3")])
     done = scene.other().upsert([row("a", "3")], writer="orders", batch=3)
     rescuer = scene.other()
-    withdraw = write_module.withdraw
+    withdraw = write_module.roll_back_refused
 
     def withdraw_late(*arguments: Any) -> str | None:
         rescuer.rollback(timeout_seconds=0)
         return withdraw(*arguments)
 
-    monkeypatch.setattr(write_module, "withdraw", withdraw_late)
+    monkeypatch.setattr(write_module, "roll_back_refused", withdraw_late)
     result = zombie.commit()
     assert (result.is_repeated, result.instant) == (True, done.instant)
 

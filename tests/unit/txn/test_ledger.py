@@ -198,7 +198,7 @@ def test_a_lost_answer_does_not_make_a_writer_begin_or_commit_twice(clock, lost,
 def test_a_decision_that_its_maker_could_not_make_true_is_made_true_by_the_next(storage, monkeypatch):
     on = ledger(storage)
     start = begin_write(on, "a")
-    monkeypatch.setattr(Ledger, "_make_true", _dies)
+    monkeypatch.setattr(Ledger, "_apply", _dies)
     with pytest.raises(_Killed):
         publish(on, "a", start)
     monkeypatch.undo()
@@ -351,7 +351,7 @@ states = st.builds(
 entries = st.builds(
     Entry,
     number=st.integers(0, 2**60),
-    txn=texts,
+    decider=texts,
     kind=texts,
     time=times,
     floor=st.integers(0, 2**60),

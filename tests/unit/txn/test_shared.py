@@ -170,7 +170,7 @@ def test_a_void_entry_cannot_come_true_any_more(storage, hudi):
     void = shared(storage).newest()
     hudi.commit()
     begin_write(shared(storage), "b")
-    assert not shared(storage)._make_true(void)
+    assert not shared(storage)._apply(void)
     assert not any(name.startswith(f"{start}_") for name in names(storage))
 
 

@@ -33,7 +33,7 @@ from lakebraid.services.merging.tasks import compact_plan, run_tasks
 from lakebraid.table.loading import load_properties, load_timeline
 from lakebraid.tasks.merging.cluster import run_clustering_task
 from lakebraid.txn.actions.plans import decide_plan, publish_plan
-from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
 from lakebraid.txn.actions.write import write_completion, write_status
 from lakebraid.txn.checks.file_groups import UPDATES, Rivals, allows_updates, begun, groups_text, writer_of
 from lakebraid.txn.checks.pending_plans import planned_parts
@@ -242,10 +242,10 @@ def _give_way(ledger: Ledger, held: Held) -> bool:
     """Takes the plan back, whatever kind it is: its input is not what it was, so nobody could ever execute it. False if
     it is not ours any more, was taken back by another one, or was published.
     """
-    rollback = take_back_plan(ledger, held.txn, held.start, lambda p: p.epoch == held.epoch, is_removable=True)
+    rollback = decide_withdrawal(ledger, held.txn, held.start, lambda p: p.epoch == held.epoch, is_removable=True)
     if rollback is None:
         return False
     undoing = ledger.newest().state.rollbacks.get(rollback)
     finish_rollback(ledger, held.txn, rollback)
     # Of one that others have finished meanwhile nobody knows who had decided it: then it is not said that we gave way.
-    return undoing is not None and undoing.txn == held.txn
+    return undoing is not None and undoing.decider == held.txn

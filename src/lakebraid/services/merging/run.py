@@ -17,7 +17,7 @@ from lakebraid.errors import ClaimLost, CorruptFile, LakebraidError, ObjectNotFo
 from lakebraid.format.names import State, parse_data_file
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.actions.plans import check_claimable, claim, release
-from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
 from lakebraid.txn.hudi.reconcile import rolled_back_since
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
@@ -111,7 +111,7 @@ def _is_whole(ledger: Ledger, start: str, load: Callable[[Ledger, str], object])
 
 
 def _give_back(ledger: Ledger, held: Held) -> None:
-    rollback = take_back_plan(ledger, held.txn, held.start, lambda plan: plan.epoch == held.epoch)
+    rollback = decide_withdrawal(ledger, held.txn, held.start, lambda plan: plan.epoch == held.epoch)
     if rollback is None:
         release(ledger, held.txn, held.start, held.epoch)
     else:

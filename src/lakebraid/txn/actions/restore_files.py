@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executing a restore: anyone may, any number of times, also a day later. docs/decisions/0010-restore.md says why.
+"""Executing a restore: any process may, any number of times, also a day later. docs/decisions/0010-restore.md says why.
 
-What a decided restore names is dead for ever: its starts are neither open nor planned, so nobody publishes them again, and
-no name of theirs is ever used again. Whoever begins something finds an unfinished restore and finishes it first.
+What a decided restore names is dead for ever: its starts are neither open nor planned, so they are never published again,
+and no name of theirs is ever used again. A process that begins something finishes an unfinished restore first.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def check_no_restore(now: Round) -> None:
 
 
 def decide_after_restores(
-    ledger: Ledger, txn: str, rule: Rule[T], *, before_true: Callable[[T], object] | None = None
+    ledger: Ledger, decider: str, rule: Rule[T], *, before_applied: Callable[[T], object] | None = None
 ) -> T:
-    """What the rule decides; a restore that it finds unfinished is finished first, so that a dead restorer stops nobody."""
+    """What the rule decides; a restore that it finds unfinished is finished first, so that a dead restorer stops no other process."""
     for _ in range(limits.RESTORES_FINISHED_MAX):
         try:
-            return ledger.decide(txn, rule, before_true=before_true)
+            return ledger.decide(decider, rule, before_applied=before_applied)
         except RestoreUnfinished as unfinished:
-            finish_restore(ledger, txn, unfinished.instant)
-    return ledger.decide(txn, rule, before_true=before_true)
+            finish_restore(ledger, decider, unfinished.instant)
+    return ledger.decide(decider, rule, before_applied=before_applied)
 
 
-def finish_restore(ledger: Ledger, txn: str, restore: str) -> None:
+def finish_restore(ledger: Ledger, decider: str, restore: str) -> None:
     """Removes what a decided restore takes back, and reports it done, unless it is."""
 
     def rule(now: Round) -> Outcome[Removed | None]:
@@ -73,9 +73,9 @@ def finish_restore(ledger: Ledger, txn: str, restore: str) -> None:
         ledger.sweep_staged(now.number - 1)
         return Already(_remove(ledger, restore))
 
-    removed = ledger.decide(txn, rule)
+    removed = ledger.decide(decider, rule)
     if removed is not None:
-        _decide_done(ledger, txn, restore, removed)
+        _decide_done(ledger, decider, restore, removed)
         for start in removed:
             forget(ledger.storage, start)
 
@@ -85,7 +85,7 @@ def _remove(ledger: Ledger, restore: str) -> Removed:
     plan = load_restore_plan(storage, config, restore)
     starts = {instant.request_time for instant in plan.instants}
     names = _timeline_files(storage, config, starts)
-    # Unpublished first, the last completion first: whoever does not know of the restore (Hudi's readers) sees states that
+    # Unpublished first, the last completion first: readers that do not know of the restore (Hudi's) see states that
     # once were, and never a commit whose files are gone. A plan goes with its commit: were it pending while an older one of
     # the same file group seems so too, Hudi would pass over what was written before both.
     completed = {name.request_time: name for name in names if name.state is State.COMPLETED}
@@ -124,7 +124,7 @@ def _timeline_files(storage: Storage, config: TableConfig, starts: set[str]) -> 
 def _data_files(storage: Storage, starts: set[str]) -> list[tuple[str, str, str]]:
     """Start, partition and name of every base and log file of these writes, wherever in the table it lies.
 
-    A task that still runs may bring another one afterwards; nobody ever sees it, and `sweep` removes it.
+    A task that still runs may bring another one afterwards; no reader ever sees it, and `sweep` removes it.
     """
     found = []
     top, folders = storage.list_folder("")
@@ -137,14 +137,14 @@ def _data_files(storage: Storage, starts: set[str]) -> list[tuple[str, str, str]
     return found
 
 
-def _decide_done(ledger: Ledger, txn: str, restore: str, removed: Removed) -> None:
+def _decide_done(ledger: Ledger, decider: str, restore: str, removed: Removed) -> None:
     def rule(now: Round) -> Outcome[None]:
         restoring = now.state.restores.get(restore)
         if restoring is None:
             return Already(None)
         plan = load_restore_plan(ledger.storage, ledger.config, restore)
         if _timeline_files(ledger.storage, ledger.config, {i.request_time for i in plan.instants}):
-            _remove(ledger, restore)  # a writer of Hudi completed meanwhile: its lock is a lease, and it had run out
+            _remove(ledger, restore)  # a writer of Hudi has completed since: its lock is a lease, and it had run out
         done = now.time()
         name = TimelineFileName(restore, done, "restore", State.COMPLETED).format()
         lately = dict(sorted({**now.state.restored, restore: restoring}.items())[-limits.RESTORES_KEPT :])
@@ -152,7 +152,7 @@ def _decide_done(ledger: Ledger, txn: str, restore: str, removed: Removed) -> No
         metadata = _metadata(restore, plan.instants, removed)
         return Decision("restored", state, ((format_restore_metadata(metadata), name),), value=None)
 
-    ledger.decide(txn, rule)
+    ledger.decide(decider, rule)
 
 
 def _metadata(restore: str, instants: tuple[InstantInfo, ...], removed: Removed) -> RestoreMetadata:

@@ -27,7 +27,7 @@ from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
 from lakebraid.txn.actions.batches import check_new, with_batch, with_published
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
-from lakebraid.txn.actions.rollback import finish_rollback, roll_back, take_back
+from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
 from lakebraid.txn.ledger.entries import Batch, OpenWrite, shown_name, without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
@@ -38,7 +38,7 @@ WriteStatus: TypeAlias = Literal["published", "refused", "open"]
 
 def begin_write(
     ledger: Ledger,
-    txn: str,
+    decider: str,
     *,
     action: str = "deltacommit",
     adds_base: bool = False,
@@ -48,14 +48,15 @@ def begin_write(
     beat: Callable[[str], None] | None = None,
     seen: Callable[[Round, str], None] | None = None,
 ) -> str:
-    """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with it before anybody else can see it on the timeline; `seen` in every
-    round with the start it would have, to note what is under way at that moment.
+    """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
+    it before it is seen on the timeline; `seen` in every round with the start it would have, to note what is under way at
+    that moment.
 
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
     """
 
     def rule(now: Round) -> Outcome[str]:
-        mine = next((start for start, write in now.state.open.items() if write.txn == txn), None)
+        mine = next((start for start, write in now.state.open.items() if write.decider == decider), None)
         if mine is not None:
             return Already(mine)
         check_new(now, batch)
@@ -68,11 +69,11 @@ def begin_write(
         names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
         state = now.timed(
-            open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns, batch, shown_name(writer))}
+            open={**now.state.open, start: OpenWrite(decider, action, adds_base, columns, batch, shown_name(writer))}
         )
         return Decision("begin", state, files, value=start)
 
-    return decide_after_restores(ledger, txn, rule, before_true=beat)
+    return decide_after_restores(ledger, decider, rule, before_applied=beat)
 
 
 def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
@@ -84,14 +85,14 @@ def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
 
 def publish_write(
     ledger: Ledger,
-    txn: str,
+    decider: str,
     start: str,
     metadata: Callable[[Round], CommitMetadata],
     *,
     states_schema: bool = False,
 ) -> str:
-    """The completion time of the write; from this moment on everybody sees it. RolledBack if it was taken away,
-    BatchRepeated if its batch was published by another process meanwhile.
+    """The completion time of the write; from this moment on all readers see it. RolledBack if it was rolled back,
+    BatchRepeated if another process has published its batch.
 
     `metadata` is asked in every round anew: it may look at the schema of that moment, may refuse, and says in the round
     whether it brings a new one. Readers take the schema of the commit with the greatest start (FORMAT, trap 33): if
@@ -121,45 +122,45 @@ def publish_write(
         data = format_commit(content, replace=action == "replacecommit")
         return Decision("publish", state, (*carried, (data, name)), value=completion)
 
-    return decide_publishing(ledger, txn, start, rule)
+    return decide_publishing(ledger, decider, start, rule)
 
 
-def publish_or_withdraw(
-    ledger: Ledger, txn: str, start: str, writer: str, metadata: Callable[[Round], CommitMetadata]
+def publish_or_roll_back(
+    ledger: Ledger, decider: str, start: str, writer: str, metadata: Callable[[Round], CommitMetadata]
 ) -> str:
-    """The completion time of the write. Whatever refuses it is raised after it was taken back."""
+    """The completion time of the write. A refusal is raised after the write was rolled back."""
     try:
-        return publish_write(ledger, txn, start, metadata)
+        return publish_write(ledger, decider, start, metadata)
     except (RolledBack, CommitUnknown):
         raise
     except StorageError:
-        # Nothing was decided, and nobody else publishes this write: all that is left to do is to clear up.
+        # Nothing was decided, and no other process publishes this write: all that is left to do is to clear up.
         with contextlib.suppress(StorageError):
-            roll_back(ledger, txn, start)
+            roll_back(ledger, decider, start)
         raise
     except BatchRepeated as error:
-        with contextlib.suppress(RolledBack):  # whoever took it back meanwhile has done what is to be done
-            withdraw(ledger, txn, start, refused(error, writer))
+        with contextlib.suppress(RolledBack):  # another process rolled it back: that is all that is to be done
+            roll_back_refused(ledger, decider, start, refused(error, writer))
         raise
     except LakebraidError as error:
-        completion = withdraw(ledger, txn, start, refused(error, writer))
+        completion = roll_back_refused(ledger, decider, start, refused(error, writer))
         if completion is None:
             raise
         return completion
 
 
-def withdraw(ledger: Ledger, txn: str, start: str, story: str) -> str | None:
-    """Takes a refused write back before anybody is told, so that no request of ours that is still on its way can land
-    (LEDGER, H12). If one has landed, that is the end of it: its completion time.
+def roll_back_refused(ledger: Ledger, decider: str, start: str, story: str) -> str | None:
+    """Rolls a refused write back before the caller is told, so that no request of ours that is still on its way can land
+    (LEDGER, H12). If one has landed, the write is published: its completion time.
     """
     try:
-        rollback = take_back(ledger, txn, start, story=story)
+        rollback = decide_rollback(ledger, decider, start, story=story)
         if rollback is None:
             return write_completion(ledger, start)
     except StorageError as error:
         raise unknown(ledger, start) from error
     with contextlib.suppress(StorageError):  # it is refused; others can remove its files, too
-        finish_rollback(ledger, txn, rollback)
+        finish_rollback(ledger, decider, rollback)
     return None
 
 
@@ -178,9 +179,9 @@ def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[t
 
 
 def write_status(ledger: Ledger, start: str) -> WriteStatus:
-    """How a write ended, or that it has not; the newest decision is made true on the way.
+    """How a write ended, or that it has not; the newest decision is applied on the way.
 
-    Whoever may only read gets the same answer, once others have made it true: AccessDenied before.
+    A process that may only read gets the same answer, once others have applied it: AccessDenied before.
     """
 
     def rule(now: Round) -> Already[WriteStatus]:
@@ -241,16 +242,16 @@ def _check_not_restored(now: Round, start: str) -> None:
         )
 
 
-def decide_publishing(ledger: Ledger, txn: str, start: str, rule: Rule[str]) -> str:
-    """The completion time that the rule decides; CommitUnknown if nobody can say whether it did."""
+def decide_publishing(ledger: Ledger, decider: str, start: str, rule: Rule[str]) -> str:
+    """The completion time that the rule decides; CommitUnknown if the store does not tell whether it did."""
     try:
-        return ledger.decide(txn, rule)
+        return ledger.decide(decider, rule)
     except DecisionUnknown as error:
         raise unknown(ledger, start) from error
 
 
 def unknown(ledger: Ledger, start: str) -> CommitUnknown:
-    """What to tell if nobody can say whether a write was published."""
+    """What to tell if it is not known whether a write was published."""
     return CommitUnknown(
         f"Whether the write {start} of {ledger.storage.url} was published is not known: the store stopped answering. "
         f"Nothing was removed, and it will not be half visible. Ask `table.status({start!r})` before writing again.",

@@ -69,7 +69,7 @@ class OtherKeys:
                 for files, stat in met
             )
         except (SnapshotExpired, ObjectNotFound):
-            return False  # compacted and cleaned away meanwhile
+            return False  # compacted and cleaned away since
 
     def _versions(self, storage: Storage, config: TableConfig, files: Sequence[StagedFile]) -> list[BlockKeys]:
         for file in files:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check before an optimistic commit: who has touched our file groups since we began."""
+"""The check before an optimistic commit: which instants have touched its file groups since the write began."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Rivals:
     def clash(self, now: Round, own: Collection[GroupId], *, is_early: bool = False) -> Clash | None:
         """The first candidate that touches one of these groups; without pending ones if it is early."""
         ledger = now.ledger
-        # What is being taken back is on the timeline until its files are gone, and stops nobody.
+        # What is being rolled back is on the timeline until its files are gone, and stops no write.
         met = ((i, rule) for i, rule in self._candidates(now) if i.is_completed or i.request_time not in now.state.gone)
         found = ((instant, rule) for instant, rule in met if instant.is_completed or not is_early)
         return find_clash(
@@ -84,7 +84,7 @@ class Rivals:
         )
 
     def completed(self, now: Round) -> list[Instant]:
-        """Whoever has completed since this write began."""
+        """What has completed since this write began."""
         return [instant for instant, _ in self._candidates(now) if instant.is_completed]
 
     def _candidates(self, now: Round) -> list[tuple[Instant, str]]:
@@ -192,7 +192,7 @@ def _groups(ledger: Ledger, instant: Instant) -> list[GroupId]:
     if kind_of(instant) is Kind.INGESTION:
         # What it will touch is not known before it completes; what it has announced so far is.
         return [g for m in load_markers(ledger.storage, instant.request_time) if (g := _marked_group(m)) is not None]
-    with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or taken back: nobody will execute it
+    with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or withdrawn: it will not be executed
         return [part.group for part in load_planned(ledger.storage, ledger.config, instant)]
     return []
 

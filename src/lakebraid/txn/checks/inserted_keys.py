@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether another writer has inserted one of our new keys meanwhile: the check that keeps keys unique (scenario F26).
+"""Whether another writer has inserted one of our new keys since we began: the check that keeps keys unique (scenario F26).
 
 Where keys are looked up, two writers that insert one key put it into different file groups, and neither meets the other
-there. So the keys of our new rows are held against the base files of everybody who has completed since we began: by
+there. So the keys of our new rows are held against the base files of all writes that completed since then: by
 partition, by the footer's key range and filter, then key by key.
 """
 
@@ -65,7 +65,7 @@ class SameKeys:
                     try:
                         found = _common_key(ledger.storage, stat, own)
                     except (SnapshotExpired, ObjectNotFound):
-                        found = "?"  # rewritten and cleaned away meanwhile
+                        found = "?"  # rewritten and cleaned away since
                     if found is not None:
                         return found
         return None

@@ -26,7 +26,7 @@ class Looked:
     position: str
     """Everything that completed up to this time was seen."""
     first_active: str | None
-    """The first write of the timeline then: if it is another one now, some were archived meanwhile."""
+    """The first write of the timeline then: if it is another one now, some were archived since."""
     younger: tuple[Instant, ...] = ()
     """Writes that were seen, though they began later than this one."""
     judged: set[str] = field(default_factory=set)
@@ -75,7 +75,7 @@ def _same_new_keys(storage: Storage, own: Iterable[StagedFile], other: str) -> b
     try:
         return share_a_key(mine, [*log_keys(storage, other, has_rows)])
     except SnapshotExpired:
-        return True  # compacted and cleaned away meanwhile
+        return True  # compacted and cleaned away since
 
 
 def _opened_rows(storage: Storage, own: Iterable[StagedFile], other: str) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether anybody changed the rows that a conditional change has read: the check before its commit, key by key.
+"""Whether another write changed the rows that a conditional change has read: the check before its commit, key by key.
 
 An optimistic table holds whole file groups against each other (file_groups.py). Where writers never wait for one another
 that would refuse a change beside every stream, so only keys count: two changes of the same row do not both get through.
@@ -24,7 +24,7 @@ class TouchedKeys:
 
     start: str
     first_active: str | None
-    """The first write of the timeline then: if it is another one now, some were archived meanwhile."""
+    """The first write of the timeline then: if it is another one now, some were archived since."""
     judged: set[str] = field(default_factory=set)
 
     def check(self, now: Round, files: Iterable[StagedFile]) -> None:
@@ -59,4 +59,4 @@ def _same_keys(storage: Storage, own: Iterable[StagedFile], other: str) -> bool:
     try:
         return share_a_key(mine, [*log_keys(storage, other, has_rows_or_deletes)])
     except SnapshotExpired:
-        return True  # compacted and cleaned away meanwhile
+        return True  # compacted and cleaned away since

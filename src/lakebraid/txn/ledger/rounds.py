@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is put before the ledger: rules that look at one round, and what they want to be so."""
+"""What is put before the ledger: rules, the round that a rule looks at, and the outcome that it wants."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ Outcome: TypeAlias = Decision[T] | Already[T]
 
 @dataclass
 class Round:
-    """What a rule may look at: all of it as it is after the newest entry was made true."""
+    """What a rule may look at: all of it as it is once the newest entry is applied."""
 
     ledger: Ledger
     state: LedgerState
     number: int
     """The slot that the decision would take."""
     states_schema: bool = False
-    """Set by whoever finds that what is about to be published brings the table a new schema."""
+    """Set by a rule that finds that what it is about to publish brings the table a new schema."""
     replaced_file: str | None = None
     """Set by an overwrite that is about to be published: the map that says its file ids."""
     _timeline: Timeline | None = None

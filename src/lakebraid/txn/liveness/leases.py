@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers that hold files back: leases, which live as long as their holders beat, and named consumers, which stay.
 
-Both are facts of the ledger. Whoever is entered before a clean is decided is seen by that clean; whoever comes later is
-held against what the clean removes. So a reader either has its files, or is told that they are gone.
+Both are facts of the ledger. A reader that is entered before a clean is decided is seen by that clean; a later one
+is held against what the clean removes. So a reader either has its files, or is told that they are gone.
 """
 
 from __future__ import annotations
