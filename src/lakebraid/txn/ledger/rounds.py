@@ -60,6 +60,11 @@ class Round:
     _view: View | None = None
     _time: str | None = None
 
+    @classmethod
+    def of_timeline(cls, ledger: Ledger, timeline: Timeline) -> Round:
+        """A round that looks at a timeline which was loaded before; nothing can be decided in it."""
+        return cls(ledger, ledger.newest().state, 0, _timeline=timeline)
+
     def time(self) -> str:
         """A time greater than every one given before."""
         if self._time is None:
