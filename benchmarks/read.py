@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading, beside the floors: `uv run python -m benchmarks.read [--tables hudi,plain] [--reps 5] [--scale mid|smoke]`.
 
-A process keeps the log blocks that it decoded last (`lakebraid.tasks.reading.block_cache`), which helps whoever asks twice. So every
+A process keeps the log blocks that it decoded last (`lakebraid.tasks.reading.cache`), which helps whoever asks twice. So every
 un-compacted table is read in two ways: as users read it, and, as `… anew`, with every block decoded again.
 """
 
@@ -28,7 +28,7 @@ from benchmarks.data import SCALES, Scale, Workload, workload
 from benchmarks.meter import Meter, machine
 from benchmarks.tables import KINDS, OUT, base_files, made, make_tables
 from lakebraid import limits
-from lakebraid.spark import read as reading
+from lakebraid.spark import read as spark_read
 from lakebraid.storage import open_storage
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
@@ -148,7 +148,7 @@ def _on_spark(root: Path, tables: list[str], scale: Scale, load: Workload, times
 def _spark_queries(path: Path, key: str, spark: SparkSession, kept: int) -> Queries:
     def frame(**wanted: Any) -> DataFrame:
         limits.KEPT_BLOCK_BYTES_MAX = kept
-        reading._slice_reader = lambda plan: _reader(plan, kept)
+        spark_read._slice_reader = lambda plan: _reader(plan, kept)
         return lb.Table.open(path).to_spark(spark=spark, **wanted)
 
     return {

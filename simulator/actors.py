@@ -51,7 +51,7 @@ def heal(scene: Scene, process: Process) -> None:
     ledger, writing = new_ledger(scene, process), product.new_writing(scene, process)
     if scene.setting.shared:
         hudi.unlock(scene)
-        ledger.decide("healing", lambda _: Already())  # breaks the lock of whoever of ours died with it
+        ledger.decide("healing", lambda _: Already(None))  # breaks the lock of whoever of ours died with it
         hudi.heal(scene, process)
     for number in range(3):
         process.clock.sleep(scene.setting.timeout_ms / 1000 * 2)

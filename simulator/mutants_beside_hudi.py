@@ -24,7 +24,7 @@ BESIDE_HUDI = (
         ("9", "3"), {**_SHARED, "rates": Rates(pause=0.03), "timeout_ms": 500},
     ),
     Mutant(
-        "a decision that Hudi overtook is made true", "true before next", "lakebraid.txn.ledger.ledger", "Ledger._make_newest_true",
+        "a decision that Hudi overtook is made true", "true before next", "lakebraid.txn.ledger.ledger", "Ledger._apply_newest",
         "if greatest_time(load_timeline(self.storage, self.config)) >= entry.time:", "if False:",
         ("6", "9", "11", "3"), {**_SHARED, "rates": Rates(kill_after=0.02, kill_before=0.02), "timeout_ms": 500},
     ),
@@ -87,7 +87,7 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "a job of Hudi may complete after a restore was decided that takes it back", "restore", "lakebraid.txn.ledger.ledger",
-        "Ledger._make_restore_true", "if is_true:", "if False:",
+        "Ledger._apply_restore", "if is_true:", "if False:",
         ("9",),
         {
             **_SHARED, "rates": Rates(pause=0.03), "timeout_ms": 4000,

@@ -27,7 +27,7 @@ OF_OVERWRITES = (
         "Overwriting.placement", "Replaced(whole=self.overwrite.start)", "Replaced()", ("1", "2", "5", "13", "14", "19"), _BASE,
     ),
     Mutant(
-        "the next writers do not learn the new ids", "F8", "lakebraid.txn.actions.write", "publish",
+        "the next writers do not learn the new ids", "F8", "lakebraid.txn.actions.write", "publish_write",
         "replaced_file=now.replaced_file or now.state.replaced_file", "replaced_file=None",
         ("1", "2", "5", "13", "14", "19"), _BASE,
     ),

@@ -40,7 +40,7 @@ OF_PLACING = (
         ("1", "2", "5", "14"), _COW,
     ),
     Mutant(
-        "of what is completed nothing is looked at, whenever that was", "RFC-71", "lakebraid.model.timeline.recent", "recent_names",
+        "of what is completed nothing is looked at, whenever that was", "RFC-71", "lakebraid.model.timeline.timeline", "recent_names",
         " and n <= since and n[18:] <= since", "", ("1", "2", "5", "14"), _COW,
     ),
     Mutant(

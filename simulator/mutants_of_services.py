@@ -200,7 +200,7 @@ OF_SERVICES = (
         ),
     ),
     Mutant(
-        "a removable plan is taken from a living executor", "8", "lakebraid.txn.actions.rescue", "_take_back_plans",
+        "a removable plan is taken from a living executor", "8", "lakebraid.txn.actions.rescue", "_decide_withdrawals",
         "return age_ms >= delay_ms and is_expired(ledger.storage, ledger.config, start, now_ms, timeout_ms)",
         "return age_ms >= delay_ms", ("8",),
         {

@@ -6,7 +6,7 @@ from __future__ import annotations
 from simulator.faults import Rates
 from simulator.planting import Mutant
 
-_OPERATIONS = "lakebraid.txn.actions.write"
+_WRITE = "lakebraid.txn.actions.write"
 _STREAMS = {
     "actors": (("streamer", 4), ("streamer", 3), ("writer", 1), ("rescuer", 3)),
     "rates": Rates(kill_after=0.01, pause=0.02, slow=0.02, lost=0.01),
@@ -14,12 +14,12 @@ _STREAMS = {
 
 OF_STREAMS = (
     Mutant(
-        "a batch is not looked at when it is published", "batches", _OPERATIONS, "publish",
+        "a batch is not looked at when it is published", "batches", _WRITE, "publish_write",
         "check_new(now, batch)", "pass",
         ("18",), _STREAMS,
     ),
     Mutant(
-        "a published batch is not noted", "batches", _OPERATIONS, "publish",
+        "a published batch is not noted", "batches", _WRITE, "publish_write",
         "batches=with_published(now, batch, start, completion),", "batches=now.state.batches,",
         ("18",), _STREAMS,
     ),

@@ -8,7 +8,7 @@ from simulator.planting import Mutant
 from simulator.schedule import Cue
 
 _LEDGER = "lakebraid.txn.ledger.ledger"
-_OPERATIONS = "lakebraid.txn.actions.write"
+_WRITE = "lakebraid.txn.actions.write"
 _ROLLBACK = "lakebraid.txn.actions.rollback"
 _LOADING = "lakebraid.table.loading"
 _STORMY = Rates(
@@ -71,9 +71,9 @@ OF_THE_LEDGER = (
         ("6", "9", "11", "3", "16", "1"), {**_TRIM, "rates": _PAUSES, "timeout_ms": 500},
     ),
     Mutant(
-        "a writer creates its own inflight", "H5", _OPERATIONS, "begin",
-        "return str(decide_after_restores(ledger, txn, rule, before_true=beat))",
-        "start = str(ledger.decide(txn, rule, before_true=beat))\n"
+        "a writer creates its own inflight", "H5", _WRITE, "begin_write",
+        "return decide_after_restores(ledger, decider, rule, before_applied=beat)",
+        "start = ledger.decide(decider, rule, before_applied=beat)\n"
         "    import contextlib\n"
         "    with contextlib.suppress(Exception):\n"
         '        ledger.storage.create(f".hoodie/timeline/{start}.deltacommit.inflight", b"")\n'
@@ -118,8 +118,8 @@ OF_THE_LEDGER = (
         },
     ),
     Mutant(
-        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.txn.actions.ending", "withdraw",
-        "rollback = take_back(ledger, txn, start, story=story)", "return None",
+        "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.txn.actions.write", "roll_back_refused",
+        "rollback = decide_rollback(ledger, decider, start, story=story)", "return None",
         ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
     ),
     Mutant(
@@ -148,13 +148,13 @@ OF_THE_LEDGER = (
         ("6",), {"skew_ms": 400},
     ),
     Mutant(
-        "the newest entry is not made true before the next", "true before next", _LEDGER, "Ledger._make_newest_true",
-        "self._make_true(entry)", "pass",
+        "the newest entry is not made true before the next", "true before next", _LEDGER, "Ledger._apply_newest",
+        "self._apply(entry)", "pass",
         ("6", "9", "11", "16", "3", "1", "no crash"), {"rates": _PAUSES},
     ),
     Mutant(
         "staged objects are deleted before they are copied", "one chain", _LEDGER, "Ledger._try",
-        "if before_true is not None:", "self._tidy(entry, mine)\n    if before_true is not None:",
+        "if before_applied is not None:", "self._tidy(entry, mine)\n    if before_applied is not None:",
         ("11", "6", "16", "9", "3", "no crash"), {},
     ),
     Mutant(
@@ -164,13 +164,13 @@ OF_THE_LEDGER = (
         ("11", "6", "16", "9", "3", "no crash"), {"rates": _UNANSWERED},
     ),
     Mutant(
-        "a rolled-back write can be published", "9", _OPERATIONS, "publish",
+        "a rolled-back write can be published", "9", _WRITE, "publish_write",
         "if start not in now.state.open:", "if find_completion(now, start) is not None:",
         ("9", "3"), {"rates": _PAUSES, "timeout_ms": 500},
         (("write = now.state.open[start]", 'write = now.state.open.get(start) or OpenWrite("", "deltacommit")'),),
     ),
     Mutant(
-        "a published write can be rolled back", "9", _ROLLBACK, "take_back",
+        "a published write can be rolled back", "9", _ROLLBACK, "decide_rollback",
         "write = now.state.open.get(victim) or dead_write(now, victim, timeout_ms)",
         'from lakebraid.txn.ledger.entries import OpenWrite; write = OpenWrite("", "deltacommit")',
         ("9", "3", "11"), {"rates": _PAUSES, "timeout_ms": 500},
@@ -211,11 +211,11 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "published is said before it is so", "11", _LEDGER, "Ledger._try",
-        "except ObjectExists:", "except (OutcomeUnknown, ObjectExists):\n        return True, outcome.value\n    except ObjectNotFound:",
+        "except ObjectExists:", "except (OutcomeUnknown, ObjectExists):\n        return Already(outcome.value)\n    except ObjectNotFound:",
         ("11", "16", "no crash"), {"rates": _UNANSWERED, "switch": 0.6, "depth": 0},
     ),
     Mutant(
-        "an unknown end is called a refusal", "11", _OPERATIONS, "unknown",
+        "an unknown end is called a refusal", "11", _WRITE, "unknown",
         "return CommitUnknown(", "return RolledBack(",
         ("11",), {"rates": Rates(late=0.1, lost=0.1, vanished=0.05, refused=0.1)},
     ),

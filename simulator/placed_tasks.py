@@ -21,8 +21,8 @@ from lakebraid.model.file_sizing import Room, share_out
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.merging.rewrite import Target
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.checks import inserted_keys as same_keys
-from lakebraid.writing import placed as product_placing
+from lakebraid.txn.checks import inserted_keys
+from lakebraid.writing import placed as placed_module
 from simulator.executors import run_tasks
 from simulator.oracle import Change
 from simulator.tasks import MARK, Version, create_once, merge, put, read_versions, write_log
@@ -55,12 +55,12 @@ class Placed:
 def placed_tasks(scene: Scene) -> tuple[tuple[Any, str, Any], ...]:
     """What to put in whose place for one history."""
     return (
-        (product_placing, "gather", _gather),
-        (product_placing, "finder", lambda *_: None),
-        (product_placing, "place", partial(_place, scene)),
-        (product_placing, "write_placed", partial(_write_placed, scene)),
-        (same_keys, "_keys", _keys),
-        (same_keys, "_common_key", _common_key),
+        (placed_module, "gather", _gather),
+        (placed_module, "finder", lambda *_: None),
+        (placed_module, "place", partial(_place, scene)),
+        (placed_module, "write_placed", partial(_write_placed, scene)),
+        (inserted_keys, "_keys", _keys),
+        (inserted_keys, "_common_key", _common_key),
     )
 
 

@@ -13,13 +13,19 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 from lakebraid.api.writes import Writes
-from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, SnapshotExpired, StorageError
+from lakebraid.errors import (
+    ClusteringYielded,
+    CommitRefused,
+    CommitUnknown,
+    OutcomeUnknown,
+    SnapshotExpired,
+    StorageError,
+)
 from lakebraid.reading.plan import Source
 from lakebraid.services.merging import clustering
-from lakebraid.services.merging.clustering import ClusteringYielded
 from lakebraid.services.settings import open_table
 from lakebraid.tasks.lookup.changes import Piece
-from lakebraid.txn.actions.write import status
+from lakebraid.txn.actions.write import write_status
 from lakebraid.writing.transaction import Transaction
 from simulator import product, writing
 from simulator.oracle import Change
@@ -127,7 +133,7 @@ class _Attempt:
         for _ in range(3):
             self._process.clock.sleep(0.1)
             try:
-                answer = status(self._writing.ledger(self._scene.table.config), start)
+                answer = write_status(self._writing.ledger(self._scene.table.config), start)
             except StorageError:
                 continue
             self._scene.mark(f"unknown became {answer}")

@@ -26,16 +26,15 @@ from lakebraid.tasks.merging.cluster import run_clustering_task
 from lakebraid.tasks.merging.compact import run_compaction_task
 from lakebraid.tasks.merging.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn import writer as session
-from lakebraid.txn.actions.write import status
+from lakebraid.txn import writer
+from lakebraid.txn.actions.write import write_status
 from lakebraid.txn.checks.overwrites import Placement
 from lakebraid.txn.hudi import file_lock
 from lakebraid.txn.hudi.file_lock import FileLock
 from lakebraid.txn.hudi.lock_owner import Owner
 from lakebraid.txn.liveness.heartbeat import Heartbeat, beat
 from lakebraid.txn.writer import Writing
-from lakebraid.writing import seeds as capturing
-from lakebraid.writing import transaction
+from lakebraid.writing import seeds, transaction
 from lakebraid.writing.transaction import Transaction
 from simulator.capturing import place_seed
 from simulator.clustering_task import run_cluster
@@ -95,7 +94,7 @@ def replaced(scene: Scene) -> Iterator[None]:
         (transaction, "Heartbeat", SimHeartbeat),
         (claims, "Heartbeat", SimHeartbeat),
         *placed_tasks(scene),
-        (capturing, "place_seed", place_seed),
+        (seeds, "place_seed", place_seed),
         *_lock_changes(scene),
     )
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
@@ -174,7 +173,7 @@ def _lock_changes(scene: Scene) -> tuple[Replacement, ...]:
         (file_lock, "this_process", this_process),
         (transaction, "process_name", lambda: "a simulated process"),
         (file_lock, "is_dead", is_dead),
-        (session, "hudi_lock", hudi_lock),
+        (writer, "hudi_lock", hudi_lock),
     )
 
 
@@ -261,7 +260,7 @@ class Session:
         for _ in range(3):
             self._process.clock.sleep(0.1)
             try:
-                answer = status(self._writing.ledger(self._scene.table.config), txn.instant)
+                answer = write_status(self._writing.ledger(self._scene.table.config), txn.instant)
             except StorageError:
                 continue
             self._scene.mark(f"unknown became {answer}")

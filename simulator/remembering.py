@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
 
-from lakebraid.format.avro import container as avro_container
+from lakebraid.format.avro import container
 from lakebraid.format.properties import choose_properties
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.model.timeline.timeline import Timeline
@@ -47,7 +47,7 @@ def remembered() -> tuple[Change, ...]:
         (loading, "_timeline", _timeline),
         (loading, "choose_properties", _properties),
         (loading, "parse_config", _config),
-        (avro_container, "_check_read_back", _checked_elsewhere),
+        (container, "_check_read_back", _checked_elsewhere),
     )
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakebraid.errors import CommitRefused, StorageError
+from lakebraid.errors import BatchRepeated, CommitRefused, StorageError
 from lakebraid.reading.plan import Source
-from lakebraid.txn.actions.batches import BatchRepeated
-from lakebraid.txn.actions.write import begin
+from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.checks.overwrites import Placement
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.liveness.heartbeat import beat
@@ -84,7 +83,7 @@ class BatchWriter(Writer):
     def run_batch(self, batch: Batch, changes: tuple[Change, ...]) -> None:
         storage, scene = self._process.storage, self._scene
         try:
-            start = begin(self._ledger, self._txn, batch=batch, beat=lambda s: beat(storage, s))
+            start = begin_write(self._ledger, self._txn, batch=batch, beat=lambda s: beat(storage, s))
         except BatchRepeated:
             self.is_done = True
             scene.mark("batch repeated")

@@ -8,12 +8,11 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from lakebraid.errors import CommitRefused, CommitUnknown, SchemaConflict, StorageError
+from lakebraid.errors import BatchRepeated, CommitRefused, CommitUnknown, SchemaConflict, StorageError
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
 from lakebraid.storage.protocol import Storage
-from lakebraid.txn.actions.batches import BatchRepeated
 from lakebraid.txn.actions.rollback import roll_back
-from lakebraid.txn.actions.write import begin, publish, status
+from lakebraid.txn.actions.write import begin_write, publish_write, write_status
 from lakebraid.txn.hudi.file_lock import FileLock
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import beat, beat_first
@@ -39,8 +38,8 @@ def new_ledger(scene: Scene, process: Process) -> Ledger:
 def found(scene: Scene, process: Process) -> None:
     """Creating a table publishes an empty commit, so that no later write is the first."""
     ledger = new_ledger(scene, process)
-    start = begin(ledger, "founding", action=ledger.config.write_action)
-    publish(ledger, "founding", start, lambda _: CommitMetadata(extra={"schema": SCHEMA}, operation="UPSERT"))
+    start = begin_write(ledger, "founding", action=ledger.config.write_action)
+    publish_write(ledger, "founding", start, lambda _: CommitMetadata(extra={"schema": SCHEMA}, operation="UPSERT"))
 
 
 def write(scene: Scene, process: Process, rounds: int) -> None:
@@ -69,7 +68,7 @@ class Writer:
         storage = self._process.storage
         changes = drawn_changes(self._scene, self._process.rng, self._txn)
         try:
-            start = begin(self._ledger, self._txn, beat=lambda s: _beat_once(storage, s))
+            start = begin_write(self._ledger, self._txn, beat=lambda s: _beat_once(storage, s))
         except StorageError:
             self._scene.mark("begin failed")
             return
@@ -118,7 +117,7 @@ class Writer:
         for _ in range(4):
             self._scene.tell("resolved", start, "open")
             try:
-                publish(self._ledger, self._txn, start, lambda _: self._checked(metadata))
+                publish_write(self._ledger, self._txn, start, lambda _: self._checked(metadata))
             except (SchemaConflict, BatchRepeated):
                 if self._give_up(start):
                     return
@@ -167,7 +166,7 @@ class Writer:
     def _ask(self, start: str) -> str:
         self._process.clock.sleep(0.05)
         try:
-            answer = status(self._ledger, start)
+            answer = write_status(self._ledger, start)
         except StorageError:
             return "open"
         self._scene.mark(f"unknown became {answer}")

@@ -13,11 +13,18 @@
     │   ├── ObjectNotFound
     │   ├── ObjectExists
     │   └── OutcomeUnknown     the call may or may not have taken effect
+    │       └── DecisionUnknown      the same of a decision of the ledger
     ├── CommitRefused          certainly nothing visible
     │   ├── WriteConflict
+    │   │   └── ClusteringYielded    a clustering gave way to a write
     │   ├── SchemaConflict
-    │   └── RolledBack
+    │   ├── RolledBack
+    │   ├── BatchRepeated            that batch of a stream is published already
+    │   ├── ClaimLost                another process executes the plan, or has done so
+    │   └── RestoreUnfinished        a restore must be finished before anything begins
     └── CommitUnknown          perhaps visible; ask `Table.status(instant)`
+
+Those further to the right concern callers only as what they are a kind of: `lakebraid` exports the others.
 
 A message says what happened, to what, whether data is safe, and what to do. The facts in it are fields too
 (``error.facts["path"]`` or ``error.path``), so that a program need not parse prose. Secrets never go in.
@@ -106,6 +113,10 @@ class OutcomeUnknown(StorageError):
     """The call may or may not have taken effect, now or later."""
 
 
+class DecisionUnknown(OutcomeUnknown):
+    """A decision may or may not have been made; ask again later, and delete nothing."""
+
+
 class CommitRefused(LakebraidError):
     """Certainly nothing of the write is visible, now or later."""
 
@@ -114,12 +125,28 @@ class WriteConflict(CommitRefused):
     """Another writer changed the same file groups first."""
 
 
+class ClusteringYielded(WriteConflict):
+    """A clustering gave way to a write; its plan is taken back, and nothing was changed."""
+
+
 class SchemaConflict(CommitRefused):
     """Another writer changed the schema in a way that does not fit."""
 
 
 class RolledBack(CommitRefused):
     """The write was rolled back, by its owner or after its heartbeat expired."""
+
+
+class BatchRepeated(CommitRefused):
+    """The batch is published already; nothing of this attempt is visible, now or later, and nothing is missing."""
+
+
+class ClaimLost(CommitRefused):
+    """Another executor has the plan now, or it is done; nothing of this attempt is visible."""
+
+
+class RestoreUnfinished(CommitRefused):
+    """A restore is decided and not done; nothing was begun. Finish it, then begin."""
 
 
 class CommitUnknown(LakebraidError):

@@ -16,7 +16,7 @@ from lakebraid.format.timeline.services import (
     parse_clean_metadata,
 )
 from lakebraid.format.times import next_instant_time
-from lakebraid.txn.actions.rollback import take_back
+from lakebraid.txn.actions.rollback import decide_rollback
 from tests.breaking.table import (
     HOURS,
     KEYS,
@@ -123,7 +123,7 @@ def rollback_that_nobody_ends() -> Broken:
     b = rich()
     txn = b.table.begin()
     txn._heartbeat.stop()
-    take_back(b.table._writing.ledger(b.table._config), "dead", txn.instant)
+    decide_rollback(b.table._writing.ledger(b.table._config), "dead", txn.instant)
     b.clock.ms += HOURS
     return b
 

@@ -13,7 +13,7 @@ import pytest
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
-from lakebraid.format.parquet import pages as parquet_pages
+from lakebraid.format.parquet import pages
 from lakebraid.format.parquet.pages import batch_rows
 from lakebraid.format.parquet.rows import CheckedFile, open_parquet_file, read_parquet_rows
 from lakebraid.format.parquet.thrift import parse_struct
@@ -135,7 +135,7 @@ def test_the_quick_look_at_a_header_never_differs_from_the_thorough_one():
     agreed = 0
     for header in (h for base in HEADERS for h in [base, *(mutate(base, random) for _ in range(3000))]):
         TALLY.tried["page header"] += 1
-        quick = parquet_pages._plain_header(header)
+        quick = pages._plain_header(header)
         if quick is None:
             continue
         try:

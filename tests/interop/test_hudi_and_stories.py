@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebraid.txn.actions.rollback import take_back
+from lakebraid.txn.actions.rollback import decide_rollback
 from lakebraid.txn.refusals import silent
 from tests.interop.our_tables import rows
 from tests.interop.referee import Referee
@@ -23,7 +23,9 @@ def test_hudi_ends_a_rollback_of_ours_whose_plan_tells_a_story(referee: Referee,
     dead.write(rows("dead", {1: 9, 7: 9}))
     dead._heartbeat.stop()
     shared.table.upsert(rows("a", {1: 1}))
-    rollback = take_back(shared.table._writing.ledger(shared.table._config), "x", dead.instant, story=silent(120_000))
+    rollback = decide_rollback(
+        shared.table._writing.ledger(shared.table._config), "x", dead.instant, story=silent(120_000)
+    )
     for start in (dead.instant, rollback):
         beat = shared.path / ".hoodie" / ".heartbeat" / str(start)
         os.utime(beat, (beat.stat().st_mtime - 3600,) * 2)

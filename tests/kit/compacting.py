@@ -17,8 +17,8 @@ from lakebraid.services.settings import Opened
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_config
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.rollback import roll_back
+from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.writer import Writing
 from tests.kit.oracle import Block, Group, History, Instant, Log, Settings
@@ -67,7 +67,7 @@ class Bench:
     def begin(self, files: dict[Group, tuple[Block, ...]], columns: tuple[str, ...] | None = None) -> Instant:
         """A write begins and puts its log files down; `columns` are those of a partial update."""
         txn = self.clock.token()
-        start = number(operations.begin(self.ledger, txn, columns=columns))
+        start = number(begin_write(self.ledger, txn, columns=columns))
         instant = Instant(start, "deltacommit", columns=self.columns)
         self.history.instants.append(instant)
         for group, blocks in files.items():
@@ -79,7 +79,7 @@ class Bench:
     def publish(self, instant: Instant) -> None:
         metadata = CommitMetadata(extra={"schema": schema_text(self.columns, self.settings)}, operation="UPSERT")
         write = self.ledger.newest().state.open[t(instant.start)]
-        done = operations.publish(self.ledger, write.txn, t(instant.start), lambda _: metadata, states_schema=True)
+        done = publish_write(self.ledger, write.decider, t(instant.start), lambda _: metadata, states_schema=True)
         instant.completion = number(done)
 
     def give_up(self, instant: Instant) -> None:

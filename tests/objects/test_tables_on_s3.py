@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import lakebraid as lb
 from lakebraid.errors import RolledBack, WriteConflict
-from lakebraid.spark import read as reading
+from lakebraid.spark import read as spark_read
 from lakebraid.spark.start.session import active_session, session
 from lakebraid.txn.liveness.heartbeat import beat
 from tests.objects.conftest import BUCKET, client, options
@@ -201,7 +201,7 @@ def test_a_spark_without_a_jar_for_s3_reads_and_writes_tables_on_s3(endpoint: st
     frame = spark.range(20).repartition(2).selectExpr("string(id) AS id", "'p' AS part", "1L AS ts", "'v' AS v")
     bucket.table.bulk_insert(frame)
     assert [name for name in bucket.names() if name.endswith(".parquet")]
-    assert not reading.can_scan(spark, bucket.table._storage), "base files go through Arrow"
+    assert not spark_read.can_scan(spark, bucket.table._storage), "base files go through Arrow"
     assert bucket.table.to_spark(where="id >= '5'", spark=spark).count() == 5
     bucket.table.upsert(frame.where("id < 3").selectExpr("id", "part", "2L AS ts", "'new' AS v"))
     assert bucket.table.to_spark(spark=spark).where("v = 'new'").count() == 3

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lakebraid.errors import WriteConflict
+from lakebraid.errors import ClusteringYielded, WriteConflict
 from lakebraid.model.conflicts import Strategy
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.services.merging.clustering import ClusteringResult, ClusteringYielded
+from lakebraid.services.merging.clustering import ClusteringResult
 from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.services.plans import run_plan
 from lakebraid.table.loading import load_timeline

@@ -23,7 +23,7 @@ from lakebraid.errors import SchemaConflict, WriteConflict
 from lakebraid.model import conflicts
 from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.txn import writer as session
+from lakebraid.txn import writer as txn_writer
 from lakebraid.txn.checks.file_groups import STRATEGY, Rivals
 from lakebraid.writing import transaction
 from lakebraid.writing.result import WriteResult
@@ -414,17 +414,17 @@ def test_a_writer_that_is_refused_for_nothing_is_found(strategy: str, monkeypatc
 def test_a_repeated_write_that_passes_over_every_rival_is_found(
     kind: str, keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Rivals, "_is_heeded", lambda self, rival: rival.is_completed)
+    monkeypatch.setattr(Rivals, "_is_accounted_for", lambda self, rival: rival.is_completed)
     with pytest.raises(AssertionError, match="End"):
         test_writes_that_repeat_themselves_come_one_after_the_other(STARTS, keys, kind, 1)
 
 
 def test_a_schema_that_is_not_looked_at_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = session.Writing.schema_text
+    real = txn_writer.Writing.schema_text
 
     def sleepy(self: Any, now: Any, begun: Any, own: pa.Schema, *, merges: bool = False) -> str:
         return real(self, now, begun, own, merges=True)
 
-    monkeypatch.setattr(session.Writing, "schema_text", sleepy)
+    monkeypatch.setattr(txn_writer.Writing, "schema_text", sleepy)
     with pytest.raises(AssertionError, match="is a conflict by RFC-82"):
         test_schemas_form_one_line("each adds another", "nbcc", 1, has_schema=True)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
-from lakebraid.spark import read as reading
+from lakebraid.spark import read as spark_read
 from lakebraid.spark.schemas import to_spark
 from tests.kit.reference import Reference, hudi_rows, names, our_rows, unpack
 
@@ -86,7 +86,7 @@ def test_counting_needs_no_column(
     references: dict[str, Reference], spark: SparkSession, monkeypatch: pytest.MonkeyPatch, counted_by: str
 ) -> None:
     if counted_by == "tasks":
-        monkeypatch.setattr(reading, "SPARK_COUNT_BYTES", -1)
+        monkeypatch.setattr(spark_read, "SPARK_COUNT_BYTES", -1)
     for name in ("v9_mor_bucket_nbcc_avro", "v9_cow_cdc"):
         table = lb.Table.open(references[name].path)
         counted = table.to_spark(columns=[], spark=spark)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.model.keys.buckets import bucket_of
-from lakebraid.spark import write as writing
+from lakebraid.spark import write as spark_write
 from lakebraid.spark.write import cancel_spark, write_spark
 from lakebraid.storage import open_storage
 from lakebraid.table.loading import load_config
@@ -112,7 +112,7 @@ def test_rows_of_a_parquet_file_are_fetched_by_their_size_alone_whatever_else_th
     if is_computed:
         frame = frame.where("id != 'k0'").withColumn("ts", F.col("ts") + 1)
         rows = [(key, part, ts + 1, value) for key, part, ts, value in rows[1:]]
-    assert (writing.few_rows(frame) is not None) == (road == "driver")
+    assert (spark_write.few_rows(frame) is not None) == (road == "driver")
     table = make_table(tmp_path / "t")
     getattr(table, operation)(frame)
     assert found(table) == sorted(rows, key=repr)
@@ -290,8 +290,8 @@ def test_a_file_that_only_a_failed_attempt_wrote_is_noticed(
     write(plan, frame_of(spark, [(key, "p", 1, "v") for key in keys], 1))
     again = frame_of(spark, [(keys[0], "p", 1, "v")], 1)
     assert len(write(plan, again)[0]) == 1  # Spark said that no task ran before
-    plain = writing.reports
-    monkeypatch.setattr(writing, "reports", lambda rows: [replace(report, attempt=1) for report in plain(rows)])
+    plain = spark_write.reports
+    monkeypatch.setattr(spark_write, "reports", lambda rows: [replace(report, attempt=1) for report in plain(rows)])
     with pytest.raises(lb.InvalidArgument, match="whose next attempt did not write it"):
         write(plan, again)
     # Files of an earlier write of the same transaction are none of its own.

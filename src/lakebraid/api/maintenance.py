@@ -30,9 +30,9 @@ from lakebraid.services.rollback import roll_back_and_sweep, withdraw
 from lakebraid.services.savepoints import RestoreResult
 from lakebraid.services.settings import open_table
 from lakebraid.storage import Storage
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.rescue import RollbackResult
 from lakebraid.txn.actions.savepoints import Savepoint
+from lakebraid.txn.actions.write import write_status
 from lakebraid.txn.liveness import leases
 from lakebraid.txn.writer import Writing
 
@@ -67,7 +67,7 @@ class Maintenance:
         """
         if instant is None:
             return load_status(self._storage, self._clock)
-        return operations.status(self._writing.ledger(self._config), instant)
+        return write_status(self._writing.ledger(self._config), instant)
 
     def run(self, plan: Plan | str, *, spark: SparkSession | None = None) -> Any:
         """Executes a plan, given as such or by its instant; if somebody completed it already, the result of that one.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import CorruptFile, InvalidArgument, NotATable
 from lakebraid.format.damage import damaged
 from lakebraid.format.times import is_instant_time
@@ -206,9 +207,10 @@ def parse_partition_metadata(data: bytes, where: str) -> PartitionMetadata:
     commit_time, depth = entries.get("commitTime", ""), entries.get("partitionDepth", "")
     if not is_instant_time(commit_time):
         raise damaged(where, f"its commitTime is {commit_time[:40]!r}, not an instant time")
-    if not re.fullmatch("[0-9]{1,4}", depth) or int(depth) > PARTITION_DEPTH_MAX:
+    number = whole_number(depth)
+    if number is None or number > PARTITION_DEPTH_MAX:
         raise damaged(where, f"its partitionDepth is {depth[:40]!r}, not a number up to {PARTITION_DEPTH_MAX}")
-    return PartitionMetadata(commit_time, int(depth))
+    return PartitionMetadata(commit_time, number)
 
 
 def format_partition_metadata(metadata: PartitionMetadata) -> bytes:

@@ -12,10 +12,11 @@ from lakebraid.digits import whole_number
 from lakebraid.errors import UnsupportedTable
 from lakebraid.format.times import table_zone
 
+RECORD_KEY = "_hoodie_record_key"
 META_COLUMNS = (
     "_hoodie_commit_time",
     "_hoodie_commit_seqno",
-    "_hoodie_record_key",
+    RECORD_KEY,
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, MergeMode, PartialMode, TableConfig
+from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, RECORD_KEY, MergeMode, PartialMode, TableConfig
 
 
 class KeyForm(enum.Enum):
@@ -73,7 +73,7 @@ def merge_rules(config: TableConfig, schema: pa.Schema) -> MergeRules:
     return MergeRules(
         key_form=form,
         key_columns=columns,
-        identity_columns=(*config.record_keys, "_hoodie_record_key"),
+        identity_columns=(*config.record_keys, RECORD_KEY),
         complex_keys=config.has_complex_keys,
         order_columns=tuple(f for f in config.ordering_fields if f in names) if by_event else (),
         delete_columns=tuple(m for m in marks if m in names),
@@ -95,7 +95,7 @@ def _keys(config: TableConfig, schema: pa.Schema) -> tuple[KeyForm, tuple[str, .
         if at >= 0 and _is_plain(schema.field(at).type):
             return KeyForm.COLUMN, config.record_keys
     if config.populate_meta:
-        return KeyForm.META, ("_hoodie_record_key",)
+        return KeyForm.META, (RECORD_KEY,)
     return KeyForm.RENDERED, config.record_keys
 
 

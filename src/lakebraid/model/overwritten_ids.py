@@ -2,7 +2,7 @@
 """The file ids of buckets after overwrites: agreed by all writers, and never used before (scenario F8).
 
 A replaced file group is gone for good, and file ids of buckets are fixed, so rows that come after an overwrite need
-other ids. These follow from the start of the overwrite alone: whoever knows which one was the last of a partition knows
+other ids. These follow from the start of the overwrite alone: a writer that knows which one was the last of a partition knows
 the ids of its buckets, without looking at files.
 """
 

@@ -184,7 +184,7 @@ def _lock_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterat
 
 
 def _zone_problems(config: TableConfig, completed: Mapping[str, int] | None) -> Iterator[_Problem]:
-    """LOCAL means the zone of whoever wrote. It is ours if the newest completion is when its file was made."""
+    """LOCAL means the zone of the writer. It is ours if the newest completion is when its file was made."""
     if config.timezone == "UTC":
         return
     if completed is None:

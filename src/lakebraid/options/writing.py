@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.options.parsing import Sorted, sort_options, tell
 
@@ -175,9 +176,9 @@ def _whole(found: Sorted, name: str) -> int | None:
     text = found.get(name)
     if text is None:
         return None
-    try:
-        return int(text)
-    except ValueError:
+    number = whole_number(text.strip())
+    if number is None:
         raise InvalidArgument(
             f"The option {name} must be a whole number, not {text[:200]!r}. Nothing was written.", option=name
-        ) from None
+        )
+    return number

@@ -20,7 +20,7 @@ from lakebraid.services.settings import Opened, ServiceSettings
 from lakebraid.table.loading import load_commit, load_table
 from lakebraid.txn.actions.archive import Chosen, archivable, decide_archive, finish_archive, tend_history
 from lakebraid.txn.actions.rescue import sweep
-from lakebraid.txn.actions.write import forgotten_before
+from lakebraid.txn.actions.rollback import forgotten_before
 from lakebraid.txn.checks.overwrite_maps import forget_maps
 from lakebraid.txn.hudi.reconcile import victims_since
 from lakebraid.txn.ledger.entries import LedgerState

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from lakebraid.errors import CommitRefused, InvalidArgument
+from lakebraid.errors import ClaimLost, CommitRefused, InvalidArgument
 from lakebraid.format.timeline.plans import ClusteringPlan, CompactionPlan
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
@@ -45,7 +45,6 @@ from lakebraid.table.loading import load_commit, load_timeline
 from lakebraid.table.view import load_view
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import finish_clean, load_clean_plan
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Round
 
@@ -258,7 +257,7 @@ def _clusters_text(plan: ClusteringPlan) -> str:
 def _find(ledger: Ledger, start: str) -> Instant | None:
     """The plan as it is after the newest decision was made true: pending, completed, or None."""
 
-    def rule(now: Round) -> Already:
+    def rule(now: Round) -> Already[Instant | None]:
         instant = now.timeline().write(start)
         if instant is None:
             rows = load_history(ledger.storage, ledger.config, start, actions=WRITE_ACTIONS)
@@ -267,8 +266,7 @@ def _find(ledger: Ledger, start: str) -> Instant | None:
             return Already(None)  # rolled back; its files are about to go
         return Already(instant)
 
-    found: Instant | None = ledger.decide("", rule)
-    return found
+    return ledger.decide("", rule)
 
 
 def _service(kind: str, start: str, ledger: Ledger) -> MergeService[Any, Any]:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument
+from lakebraid.errors import ClaimLost, InvalidArgument
 from lakebraid.services.settings import Opened, ServiceSettings
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.rescue import RollbackResult, rescue, sweep
-from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
 from lakebraid.txn.ledger.entries import PendingPlan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import is_expired, silence_ms_max, storage_now_ms
@@ -70,7 +69,7 @@ def withdraw(ledger: Ledger, start: str | None) -> RollbackResult:
         now_ms = storage_now_ms(storage, ledger.clock)
         return not plan.claimant or is_expired(storage, config, start, now_ms, silence_ms_max(config))
 
-    rollback = take_back_plan(ledger, txn, start, is_idle, is_removable=True)
+    rollback = decide_withdrawal(ledger, txn, start, is_idle, is_removable=True)
     if rollback is None:
         raise ClaimLost(
             f"The plan {start} of {storage.url} is done, or being executed by somebody who is alive. Nothing was changed. "

@@ -58,15 +58,14 @@ def delete_savepoint(ledger: Ledger, instant: str) -> bool:
 def load_savepoints(ledger: Ledger) -> list[Savepoint]:
     """All savepoints, oldest write first."""
 
-    def rule(now: Round) -> Already:
+    def rule(now: Round) -> Already[list[Savepoint]]:
         found = []
         for savepoint in savepoints_on(now.timeline(), now.state):
             with contextlib.suppress(ObjectNotFound):  # Hudi deleted it just now
                 found.append(describe_savepoint(ledger, now.timeline(), savepoint))
         return Already(found)
 
-    listed: list[Savepoint] = ledger.decide("", rule)
-    return listed
+    return ledger.decide("", rule)
 
 
 def restore(ledger: Ledger, to: str, *, dry_run: bool = False) -> RestoreResult:
@@ -86,11 +85,11 @@ def restore(ledger: Ledger, to: str, *, dry_run: bool = False) -> RestoreResult:
 
 
 def _would(ledger: Ledger, to: str) -> RestoreResult:
-    def rule(now: Round) -> Already:
+    def rule(now: Round) -> Already[Undo]:
         check_no_restore(now)
         return Already(plan_restore(now, to))
 
-    undo: Undo = ledger.decide("", rule)
+    undo = ledger.decide("", rule)
     if not undo.completed:
         return RestoreResult(None, None, undo.until)
     return RestoreResult(None, None, undo.until, _starts(undo.completed), _starts(undo.pending))

@@ -26,8 +26,7 @@ from lakebraid.storage import Storage, open_storage
 from lakebraid.tasks.changes.diff import ChangeTask, changes_schema, read_changes
 from lakebraid.tasks.reading.count import count_slice
 from lakebraid.tasks.reading.key_filter import read_lookup
-from lakebraid.tasks.reading.read import read_slice
-from lakebraid.tasks.reading.schemas import has_schema
+from lakebraid.tasks.reading.read import has_schema, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _ROW = pa.schema([pa.field("_row", pa.int8())])

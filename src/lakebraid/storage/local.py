@@ -36,7 +36,7 @@ from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
 class LocalStorage:
     """Objects are files below `root`. A create is a temporary file, fsync, link(2), fsync of the folder.
 
-    An object can be seen by others in the instant before its folder is synced; whoever is told that it exists
+    An object can be seen by others in the instant before its folder is synced; a process that is told that it exists
     (ObjectExists, or a copy whose target is there) has synced the folder himself before he is told.
 
     Symbolic links below the root are refused, not skipped: following one may leave the table, skipping one would make

@@ -17,7 +17,7 @@ _LEDGER: Final = ".hoodie/.lakebraid/ledger"
 _BEGUN: Final = frozenset({".hoodie/.lakebraid", ".hoodie/.temp"})
 """What an attempt makes before it has decided."""
 _DECIDED: Final = _BEGUN | {".hoodie/timeline"}
-"""What it makes once it has; whoever comes next finishes it."""
+"""What it makes once it has; the next process finishes it."""
 _NAMES_SHOWN: Final = 5
 
 

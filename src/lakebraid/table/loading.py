@@ -21,9 +21,8 @@ from lakebraid.format.timeline.plans import CompactionPlan, parse_compaction_pla
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
-from lakebraid.model.timeline.recent import recent_names
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.model.timeline.timeline import Timeline, build_timeline
+from lakebraid.model.timeline.timeline import Timeline, build_timeline, recent_names
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import load_undone

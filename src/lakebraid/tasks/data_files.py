@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Putting data files of an open write into place: marker first, then the file, whole, under its one name.
+"""Data files: how a write puts them, and how a reader opens them.
 
-A name is a function of the write, the task and the file group (or of the plan and its claim), so a second attempt of
+A file is put marker first, then whole, under its one name. A name is a function of the write, the task and the file group (or of the plan and its claim), so a second attempt of
 a task meets the file of the first. It holds the same bytes, or the task's input was another one.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown
+from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, SnapshotExpired
 from lakebraid.format.names import MarkerName
 from lakebraid.format.properties import PartitionMetadata, format_partition_metadata
 from lakebraid.storage.protocol import Storage
@@ -51,6 +53,30 @@ def in_partition(partition: str, name: str) -> str:
     return f"{partition}/{name}" if partition else name
 
 
+def read_log(storage: Storage, name: str) -> bytes:
+    """A whole log file; SnapshotExpired if it was removed since the snapshot was taken."""
+    try:
+        return storage.read(name, limits.LOG_FILE_BYTES_MAX)
+    except ObjectNotFound as error:
+        raise _vanished(storage, name) from error
+
+
+def open_base(storage: Storage, name: str) -> Any:
+    """A base file, for reading parts of it; SnapshotExpired as above."""
+    try:
+        return storage.open_input(name)
+    except ObjectNotFound as error:
+        raise _vanished(storage, name) from error
+
+
+def base_source(storage: Storage, name: str, size: int) -> Any:
+    """A base file as Arrow reads it; a small one of a remote store in memory."""
+    source = open_base(storage, name)
+    if isinstance(source, pa.PythonFile) and size <= limits.PARQUET_WHOLE_BYTES_MAX:
+        return pa.BufferReader(storage.read(name, size))
+    return source
+
+
 def _create(storage: Storage, name: str, data: bytes) -> bool:
     """Whether the object was made now; False if there was one. Asked again while the answer stays out."""
     for attempt in range(1, limits.PLACE_ATTEMPTS_MAX + 1):
@@ -65,3 +91,12 @@ def _create(storage: Storage, name: str, data: bytes) -> bool:
         else:
             return True
     return False
+
+
+def _vanished(storage: Storage, name: str) -> SnapshotExpired:
+    return SnapshotExpired(
+        f"{storage.url}/{name} was removed while this version of the table was being read, by a clean or a rollback. "
+        "The table itself is safe. Read it again: a new snapshot does not need the file.",
+        path=storage.url,
+        file=name,
+    )

@@ -71,17 +71,17 @@ class Writing:
         )
 
     def ledger(self, config: TableConfig) -> Ledger:
-        """A ledger of one's own, which knows what the last one knew."""
+        """A new ledger, which knows what the last one of this process knew."""
         lock: Lock | None = hudi_lock(self.storage, self.clock, config)
-        known, true = self._newest
+        known, applied = self._newest
         ledger = Ledger(self.storage, self.clock, config, is_shared=lock is not None)
         if lock is not None:
             ledger.lock = lock
-        ledger.known, ledger.true = known, true
+        ledger.known, ledger.applied = known, applied
         return ledger
 
     def open_writers(self, config: TableConfig) -> dict[str, str | None]:
-        """Who has which write open, by its start; nobody is known where the ledger is damaged."""
+        """The writer of each open write, by its start; none is known where the ledger is damaged."""
         with contextlib.suppress(CorruptFile):
             state = Ledger(self.storage, self.clock, config).newest().state
             return {start: state.writer_of(start) for start in state.open}
@@ -90,10 +90,10 @@ class Writing:
     def remember(self, ledger: Ledger) -> None:
         known, _ = self._newest
         if ledger.known is not None and (known is None or known.number < ledger.known.number):
-            self._newest = (ledger.known, ledger.true)
+            self._newest = (ledger.known, ledger.applied)
 
     def schema(self, ledger: Ledger) -> TableSchema | None:
-        """The table's schema now; None if nobody has stated one."""
+        """The table's schema now; None if none was ever stated."""
         file = None if ledger.is_shared else (ledger.known or ledger.newest()).state.schema_file
         if file is None:
             return self._slow_schema(ledger)
@@ -108,7 +108,7 @@ class Writing:
         return self.schema(ledger)
 
     def columns(self, config: TableConfig) -> pa.Schema | None:
-        """The table's columns, perhaps as they were at the last write of this process; None if nobody has stated any."""
+        """The table's columns, perhaps as they were at the last write of this process; None if none was ever stated."""
         schema = self.schema(self.ledger(config))
         return None if schema is None else schema.columns
 

@@ -15,7 +15,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import META_COLUMNS, TableConfig
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.keys import record_keys
-from lakebraid.txn.actions import write as operations
+from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.checks.overwrites import Placement
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.ledger.ledger import Ledger
@@ -59,7 +59,7 @@ def begin(
     """The start of a new write, and whether its rows may become base files."""
 
     def begun(*, adds_base: bool) -> str:
-        start = operations.begin(
+        start = begin_write(
             ledger,
             token,
             action="replacecommit" if operation in OVERWRITES else ledger.config.write_action,

@@ -50,7 +50,7 @@ class Gate:
 
     def check(self, seen: Seen) -> None:
         """WriteConflict if the commit would be refused as the table was when it was looked at."""
-        now = Round(self.ledger, self.ledger.newest().state, 0, _timeline=seen.timeline)
+        now = Round.of_timeline(self.ledger, seen.timeline)
         self.rivalry.check_placed(now, seen.groups, is_closed=seen.is_closed)
 
     def give_way(self, seen: Seen) -> bool:

@@ -9,8 +9,8 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.model.timeline.slicing import FileGroup, GroupId
 from lakebraid.table.view import load_view
 from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.writing.base_file import place_seed
 from lakebraid.tasks.writing.rows import WritePlan
-from lakebraid.tasks.writing.seed import place_seed
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.writing.operations.overwrite import Overwriting
 
@@ -51,7 +51,7 @@ def _first_bases(ledger: Ledger, plan_of: Callable[[], WritePlan], files: Sequen
     plan, groups = plan_of(), load_view(ledger.storage, ledger.config, ledger.clock).groups
     for partition, file_id in wanted:
         if _is_new(groups.get(GroupId(partition, file_id)), plan.start):
-            yield place_seed(ledger.storage, plan, partition, file_id)
+            yield place_seed(ledger.storage, plan.start, plan.schema, partition, file_id)
 
 
 def _is_new(held: FileGroup | None, start: str) -> bool:

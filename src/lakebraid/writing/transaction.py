@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
-from lakebraid.errors import CommitUnknown, LakebraidError, WriteConflict
+from lakebraid.errors import BatchRepeated, CommitUnknown, LakebraidError, WriteConflict
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.reading.plan import Source
 from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
-from lakebraid.txn.actions.batches import BatchRepeated, named_batch
-from lakebraid.txn.actions.ending import publish_or_withdraw
+from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.actions.rollback import roll_back
+from lakebraid.txn.actions.write import publish_or_roll_back
 from lakebraid.txn.cdc_slices import with_slices_before
 from lakebraid.txn.checks.file_groups import WRITER
 from lakebraid.txn.checks.single_writer import clear_dead
@@ -370,7 +370,7 @@ class Transaction:
             stats = with_slices_before(now, write_stats(self._files, self.instant))
             return CommitMetadata(write_stats=stats, extra=extra, operation=begun.operation.upper(), replaced=replaced)
 
-        return publish_or_withdraw(self._ledger, begun.token, self.instant, begun.writer, metadata)
+        return publish_or_roll_back(self._ledger, begun.token, self.instant, begun.writer, metadata)
 
     def _check_usable(self, what: str) -> None:
         if self._end is not None:

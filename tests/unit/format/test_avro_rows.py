@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lakebraid import limits, memory
 from lakebraid.errors import CorruptFile, EnvironmentProblem, InvalidArgument, LakebraidError
 from lakebraid.format.avro import rows as avro_rows
-from lakebraid.format.avro import scan as avro_scan
+from lakebraid.format.avro import scan
 from lakebraid.format.avro.rows import format_avro_block, parse_avro_block, parse_avro_blocks
 from lakebraid.format.avro.scan import ScanRefused, scan_records
 from lakebraid.format.avro.types import parse_avro_schema, read_avro_schema
@@ -292,7 +292,7 @@ def test_a_panic_in_the_fast_reader_is_not_the_end_of_the_process(monkeypatch):
         def read_avro(self, *_, **__):
             raise PanicException
 
-    monkeypatch.setattr(avro_scan, "_session", lambda _: Session())
+    monkeypatch.setattr(scan, "_session", lambda _: Session())
 
     assert parse_avro_block(encode(NESTED, _nested_rows(2)), NESTED_TEXT, "log").num_rows == 2
 
@@ -301,7 +301,7 @@ def test_an_interrupt_is_not_taken_for_a_refusal(monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(avro_scan, "_session", interrupted)
+    monkeypatch.setattr(scan, "_session", interrupted)
 
     with pytest.raises(KeyboardInterrupt):
         parse_avro_block(encode(NESTED, _nested_rows(2)), NESTED_TEXT, "log")

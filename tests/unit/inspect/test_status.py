@@ -11,7 +11,7 @@ from lakebraid.inspect.status_text import text_age
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.actions.plans import claim
-from lakebraid.txn.actions.rollback import take_back
+from lakebraid.txn.actions.rollback import decide_rollback
 from lakebraid.txn.hudi.file_lock import LOCK
 from lakebraid.txn.hudi.lock_owner import format_owner, this_process
 from lakebraid.txn.liveness.heartbeat import beat
@@ -97,7 +97,7 @@ def test_what_waits_for_compaction_is_counted_and_what_is_planned_is_not_due_any
 
 def test_an_unfinished_rollback_and_a_dead_removable_plan_are_work_for_rollback(table, clock):
     dead = table.begin()
-    take_back(table._writing.ledger(table._config), "x", dead.instant)
+    decide_rollback(table._writing.ledger(table._config), "x", dead.instant)
     status = table.status()
     assert list(status.rollbacks.values()) == [dead.instant]
     assert commands(status) == ["rollback"]

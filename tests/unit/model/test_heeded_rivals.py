@@ -317,7 +317,7 @@ def test_a_rival_that_was_apart_from_the_first_rows_is_looked_at_again_when_more
 
 
 def test_a_rival_that_is_wrongly_heeded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Rivals, "_is_heeded", lambda self, rival: rival.is_completed)
+    monkeypatch.setattr(Rivals, "_is_accounted_for", lambda self, rival: rival.is_completed)
     with pytest.raises(AssertionError):
         test_blind_rows_are_written_again_after_a_writer_that_began_later()
     monkeypatch.setattr(OtherKeys, "are_apart", lambda *_, **__: True)

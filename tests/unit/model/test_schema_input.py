@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro.types import parse_avro_schema
 from lakebraid.limits import SCHEMA_DEPTH_WRITTEN_MAX, SCHEMA_FIELDS_WRITTEN_MAX
-from lakebraid.model.schema import ddl as schema_ddl
-from lakebraid.model.schema import user_schema as schema_input
+from lakebraid.model.schema import ddl, user_schema
 from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.model.schema.ddl import parse_ddl
 from lakebraid.model.schema.user_schema import fit_schema, read_schema
@@ -276,7 +275,7 @@ def test_a_fitted_schema_is_read_back_from_the_table_as_it_is_and_stays_as_it_is
     assert fit_schema(fitted).equals(fitted)
 
 
-@pytest.mark.parametrize("module", [schema_ddl, schema_input])
+@pytest.mark.parametrize("module", [ddl, user_schema])
 def test_the_examples_hold(module):
     results = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert results.attempted > 0 and results.failed == 0

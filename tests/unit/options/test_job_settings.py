@@ -14,11 +14,10 @@ from pyspark.sql.types import LongType, StringType, StructType
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.api.inflow import Inflow
-from lakebraid.errors import InvalidArgument, WriteConflict
+from lakebraid.errors import ClusteringYielded, InvalidArgument, WriteConflict
 from lakebraid.model.conflicts import STRATEGIES, UPDATES_ALLOWED, Strategy
 from lakebraid.options import OptionNotice, write_options
 from lakebraid.options.parsing import find_option
-from lakebraid.services.merging.clustering import ClusteringYielded
 from lakebraid.source.stream_sink import begin_stream
 from lakebraid.source.writer import begin_write
 from lakebraid.txn.checks.file_groups import EARLY, STRATEGY, UPDATES

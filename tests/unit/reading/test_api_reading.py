@@ -17,7 +17,7 @@ from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.predicate.parse import bind, parse_where
 from lakebraid.model.timeline.timeline import Visibility
 from lakebraid.storage import open_storage
-from lakebraid.tasks.reading import key_filter as lookup
+from lakebraid.tasks.reading import key_filter
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from tests.kit.reference import our_rows, unpack
@@ -124,7 +124,7 @@ def test_errors_keep_their_facts_across_processes() -> None:
 def test_a_lookup_finds_every_key_whether_or_not_the_number_of_buckets_can_be_told(
     witnesses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "WITNESSES", witnesses)
+    monkeypatch.setattr(key_filter, "WITNESSES", witnesses)
     for name in (
         "v9_mor_bucket_nbcc_avro",
         "v9_mor_archived",
@@ -141,11 +141,11 @@ def test_a_lookup_finds_every_key_whether_or_not_the_number_of_buckets_can_be_to
 
 
 def test_a_wrong_number_of_buckets_is_found_out_by_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "WITNESSES", 1)
+    monkeypatch.setattr(key_filter, "WITNESSES", 1)
     table = lb.Table.open(unpack("v9_mor_archived", tmp_path).path)
     wrong = lambda keys, fields, buckets: real(keys, fields, buckets + 1) % buckets  # noqa: E731
-    real = lookup.bucket_ids
-    monkeypatch.setattr(lookup, "bucket_ids", wrong)
+    real = key_filter.bucket_ids
+    monkeypatch.setattr(key_filter, "bucket_ids", wrong)
     for row in table.to_arrow(columns=["id"]).to_pylist():
         assert table.to_arrow(where=f"id = {row['id']}").num_rows == 1
 

@@ -26,10 +26,9 @@ from lakebraid.model import log_order
 from lakebraid.model.ordering import order_keys, winners
 from lakebraid.model.timeline import slicing
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.table import expiry as horizon
-from lakebraid.table import loading, view
-from lakebraid.tasks.changes import diff as changes
-from lakebraid.tasks.reading import blocks as placed_blocks
+from lakebraid.table import expiry, loading, view
+from lakebraid.tasks.changes import diff
+from lakebraid.tasks.reading import blocks as log_blocks
 from lakebraid.tasks.reading import columns, merge, read, versions
 from lakebraid.tasks.slice_task import SliceTask
 from tests.kit.histories import histories
@@ -125,7 +124,7 @@ def the_ordering_value_of_a_delete_is_ignored(patch: pytest.MonkeyPatch) -> None
         found = parse_delete_block(content, where)
         return replace(found, ordering=None, unconditional=pa.array([True] * len(found.record_keys), pa.bool_()))
 
-    patch.setattr(placed_blocks, "parse_delete_block", wrong)
+    patch.setattr(log_blocks, "parse_delete_block", wrong)
 
 
 @mutant(AMONG_LOGS)
@@ -134,7 +133,7 @@ def a_delete_without_ordering_value_has_the_value_zero(patch: pytest.MonkeyPatch
         found = parse_delete_block(content, where)
         return replace(found, unconditional=pa.array([False] * len(found.record_keys), pa.bool_()))
 
-    patch.setattr(placed_blocks, "parse_delete_block", wrong)
+    patch.setattr(log_blocks, "parse_delete_block", wrong)
 
 
 @mutant(AMONG_LOGS)
@@ -177,7 +176,7 @@ def the_blocks_that_a_log_compaction_replaced_count_too(patch: pytest.MonkeyPatc
     def wrong(blocks: Any) -> Any:
         return log_order.place_blocks([replace(b, compacted_times=()) for b in blocks])
 
-    patch.setattr(placed_blocks, "place_blocks", wrong)
+    patch.setattr(log_blocks, "place_blocks", wrong)
 
 
 # --- slicing and visibility ------------------------------------------------------------------------------------------
@@ -267,12 +266,12 @@ def nobody_asks_whether_files_were_cleaned_away(patch: pytest.MonkeyPatch) -> No
 
 @mutant(BY_CLEANING)
 def a_clean_that_is_not_finished_has_removed_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(horizon, "parse_clean_plan", lambda data, where: replace(parse_clean_plan(data, where), files={}))
+    patch.setattr(expiry, "parse_clean_plan", lambda data, where: replace(parse_clean_plan(data, where), files={}))
 
 
 @mutant(BY_FALSE_ALARM)
 def what_an_archived_replacement_took_away_is_missed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(horizon, "_archived_replaced", lambda *args: {})
+    patch.setattr(expiry, "_archived_replaced", lambda *args: {})
 
 
 @mutant(BY_FILTER)
@@ -282,7 +281,7 @@ def a_filter_on_any_column_skips_row_groups_below_logs(patch: pytest.MonkeyPatch
 
 @mutant(BY_CHANGES)
 def an_unchanged_row_is_reported_as_changed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(changes, "differing", lambda old, new: np.ones(old.num_rows, np.bool_))
+    patch.setattr(diff, "differing", lambda old, new: np.ones(old.num_rows, np.bool_))
 
 
 @mutant(AMONG_LOGS)

@@ -21,9 +21,9 @@ from lakebraid.services.archiving import Keep, choose_instants, keep_of
 from lakebraid.services.settings import ServiceSettings, parse_settings
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.rollback import roll_back
+from lakebraid.txn.actions.write import begin_write, publish_write, write_completion
 from lakebraid.txn.ledger.entries import LedgerState, OpenWrite, PendingPlan, Restoring, Undoing
 from tests.kit.archiving import DAY_MS
 from tests.kit.oracle import Instant as Described
@@ -230,7 +230,7 @@ def test_a_writer_whose_answer_was_lost_learns_of_its_commit_from_the_history() 
         scene.write(row("b", str(n), ts=n))
     scene.table.archive(keep_min=1, keep_max=1)
     assert slow.start not in [start for start, _, _ in scene.instants()]
-    assert operations.completion(scene.table._writing.ledger(scene.table._config), slow.start) == slow.completion
+    assert write_completion(scene.table._writing.ledger(scene.table._config), slow.start) == slow.completion
 
 
 def test_a_plan_is_decided_by_one_process_and_executed_by_another() -> None:
@@ -274,8 +274,8 @@ def test_the_last_commit_that_states_the_schema_stays() -> None:
     ledger = scene.table._writing.ledger(scene.table._config)
     for _ in range(4):
         txn = scene.clock.token()
-        start = operations.begin(ledger, txn)
-        operations.publish(ledger, txn, start, lambda _: CommitMetadata(operation="UPSERT"))
+        start = begin_write(ledger, txn)
+        publish_write(ledger, txn, start, lambda _: CommitMetadata(operation="UPSERT"))
     held = scene.table.archive(keep_min=1, keep_max=1)
     assert stating.start in held.held_back_by or "states the schema" in held.held_back_by
     assert _first_active(scene) <= stating.start

@@ -8,11 +8,9 @@ from itertools import permutations
 import pytest
 
 import lakebraid as lb
-from lakebraid.errors import WriteConflict
-from lakebraid.services.merging.clustering import ClusteringYielded
+from lakebraid.errors import ClaimLost, ClusteringYielded, WriteConflict
 from lakebraid.table.loading import load_timeline
-from lakebraid.txn.actions.plans import ClaimLost
-from lakebraid.txn.actions.rollback import take_back_plan
+from lakebraid.txn.actions.rollback import decide_withdrawal
 from tests.kit.clustering import COLUMNS, GIVES_WAY, KINDS, NEW_GROUPS, Grove
 from tests.kit.scene import Call, WatchedStorage, answer, once, row, table_on
 
@@ -261,7 +259,7 @@ def test_an_executor_whose_plan_was_taken_back_while_it_slept_does_not_claim_to_
 
     def asleep(call: Call) -> None:
         if call.name == "copy" and call.target.endswith(".clustering.inflight") and not slept:
-            slept.append(take_back_plan(grove.ledger(), "rescuer", plan.instant, lambda _: True))
+            slept.append(decide_withdrawal(grove.ledger(), "rescuer", plan.instant, lambda _: True))
             grove.other().upsert([row("01", "new", 2)], retries=0)
 
     slept: list[str | None] = []

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from lakebraid.errors import WriteConflict
+from lakebraid.errors import ClusteringYielded, WriteConflict
 from lakebraid.format.names import BaseFileName, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.conflicts import Begun, Strategy
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.services.merging.clustering import ClusteringResult, ClusteringYielded, plan_clustering
+from lakebraid.services.merging.clustering import ClusteringResult, plan_clustering
 from lakebraid.services.plans import run_plan
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
 from lakebraid.tasks.data_files import place_file
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.rollback import roll_back
+from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.checks.file_groups import Rivals, begun
 from lakebraid.txn.stats import write_stats
 from tests.kit.clustering import GIVES_WAY, Grove
@@ -54,7 +54,7 @@ def writer(group: GroupId, strategy: Strategy, *, updates_allowed: bool, is_new:
     def write(actor: Actor) -> str:
         noted: dict[str, Begun] = {}
         ledger = actor.ledger
-        start = operations.begin(ledger, "w", action="commit", seen=lambda now, s: noted.__setitem__(s, begun(now, s)))
+        start = begin_write(ledger, "w", action="commit", seen=lambda now, s: noted.__setitem__(s, begun(now, s)))
         if not is_new and group not in load_view(actor.storage, ledger.config, actor.process.clock).groups:
             roll_back(ledger, "w", start)
             return "moved"  # its rows have another group now, and it would go on there
@@ -68,7 +68,7 @@ def writer(group: GroupId, strategy: Strategy, *, updates_allowed: bool, is_new:
             return metadata
 
         try:
-            return operations.publish(ledger, "w", start, checked)
+            return publish_write(ledger, "w", start, checked)
         except WriteConflict:
             roll_back(ledger, "w", start)
             raise

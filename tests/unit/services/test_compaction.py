@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile
+from lakebraid.errors import ClaimLost, CorruptFile
 from lakebraid.format.log.blocks import BlockType, read_blocks
 from lakebraid.format.timeline.commit import CommitMetadata, parse_commit
 from lakebraid.format.timeline.plans import (
@@ -25,10 +25,9 @@ from lakebraid.services.merging.run import abandoned_plans
 from lakebraid.services.merging.scope import Scope
 from lakebraid.services.merging.tasks import compact_tasks
 from lakebraid.services.settings import Opened
-from lakebraid.tasks.merging import compact as compact_task
+from lakebraid.tasks.merging import compact
 from lakebraid.txn.actions import plans
-from lakebraid.txn.actions import write as operations
-from lakebraid.txn.actions.plans import ClaimLost
+from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.ledger.ledger import Ledger
 from tests.kit.compacting import Bench
 from tests.kit.oracle import Block, Gone, Instant, Log, Put, Settings
@@ -267,7 +266,7 @@ def test_a_late_delete_that_outranks_a_base_row_leaves_nothing_for_a_partial_upd
 
 def test_nothing_is_planned_while_a_bulk_load_is_open() -> None:
     table = bench()
-    operations.begin(table.ledger, "loader", adds_base=False)
+    begin_write(table.ledger, "loader", adds_base=False)
     state = table.ledger.newest().state
     assert not state.is_fresh or state.open
     write(table, put("a", "a"))
@@ -367,7 +366,7 @@ def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_not
     work = replace(zombie_plan(table, start), epoch=epoch)
     sizes = {i.name: i.size for i in table.storage.list()}
     for task in compact_tasks(plan, table.config, sizes):
-        compact_task.run_compaction_task(table.storage, work, task)
+        compact.run_compaction_task(table.storage, work, task)
     assert len(table.names(suffix=f"_0-0-{epoch}_{start}.parquet")) == 1
     table.ledger.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
     table.run(start)
@@ -377,7 +376,7 @@ def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_not
     assert seen(table) == {"a": "a"}
 
 
-def zombie_plan(table: Bench, start: str) -> compact_task.MergeContext:
+def zombie_plan(table: Bench, start: str) -> compact.MergeContext:
     from lakebraid.services.merging.tasks import merge_context
 
     schema = table.writing.schema(table.ledger)
@@ -402,7 +401,7 @@ def test_a_plan_that_failed_is_executed_again_with_the_same_rows(monkeypatch: py
     start = table.plan()
     assert start is not None
     with monkeypatch.context() as broken:
-        broken.setattr(compact_task, "format_base_file", lambda *_, **__: 1 / 0)
+        broken.setattr(compact, "format_base_file", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             table.run(start)
     assert seen(table) == {"a": "a"}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lakebraid import limits
+from lakebraid.errors import ClaimLost
 from lakebraid.format.log.blocks import BlockType, LogBlock, read_blocks
 from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
@@ -17,7 +18,6 @@ from lakebraid.services.merging.run import abandoned_plans
 from lakebraid.services.merging.scope import Scope
 from lakebraid.services.plans import run_plan
 from lakebraid.services.settings import Opened
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.rescue import sweep
 from tests.kit.compacting import Bench
 from tests.kit.oracle import Block, Gone, Instant, Put, Settings

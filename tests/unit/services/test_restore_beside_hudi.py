@@ -9,9 +9,9 @@ import pytest
 
 from lakebraid.errors import StorageError
 from lakebraid.storage import MemoryStorage
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.restore import decide_restore
 from lakebraid.txn.actions.restore_files import finish_restore
+from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.hudi import file_lock
 from lakebraid.txn.hudi.file_lock import LOCK
 from lakebraid.txn.hudi.lock_owner import parse_owner
@@ -29,7 +29,7 @@ clock, storage, hudi = hudi_model.clock, hudi_model.storage, hudi_model.hudi  # 
 
 def two_writes(storage: MemoryStorage) -> str:
     on = shared(storage)
-    first, second = (operations.begin(on, txn) for txn in "ab")
+    first, second = (begin_write(on, txn) for txn in "ab")
     publish(on, "a", first)
     publish(on, "b", second)
     return first
@@ -58,7 +58,7 @@ def test_whoever_finishes_the_decision_of_a_dead_restorer_stops_the_job_as_well(
     job = hudi.begin()
     killed(storage, "delete", rf"{job}\.deltacommit", lambda dying: decide_restore(dying, "r", first))
     assert len(of(job, storage)) == 2
-    shared(storage).decide("somebody else", lambda _: Already())
+    shared(storage).decide("somebody else", lambda _: Already(None))
     assert of(job, storage) == []
 
 
@@ -77,7 +77,7 @@ def test_the_lock_of_a_dead_restorer_passes_on_only_after_his_decision_has_come_
             seen.append(of(job, storage))
 
     watched = WatchedStorage(storage, before=watch)
-    shared(watched).decide("somebody else", lambda _: Already())
+    shared(watched).decide("somebody else", lambda _: Already(None))
     assert seen == [[], []], "when the lock of the dead goes, and when our own is given back"
 
 

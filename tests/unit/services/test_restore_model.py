@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lakebraid.errors import CommitRefused, InvalidArgument, SnapshotExpired
+from lakebraid.errors import ClaimLost, CommitRefused, InvalidArgument, SnapshotExpired
 from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
 from lakebraid.services.settings import Opened, open_table
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.restore import decide_restore
 from tests.kit.scene import Scene, Write, answer, row
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from lakebraid.errors import InvalidArgument, ObjectNotFound, OutcomeUnknown, RolledBack, SnapshotExpired
+from lakebraid.errors import ClaimLost, InvalidArgument, ObjectNotFound, OutcomeUnknown, RolledBack, SnapshotExpired
 from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
 from lakebraid.services.settings import Opened, open_table
-from lakebraid.txn.actions.plans import ClaimLost, claim
+from lakebraid.txn.actions.plans import claim
 from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.restore_files import finish_restore
-from lakebraid.txn.actions.rollback import finish_rollback, take_back
+from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback
 from tests.kit.faults import Killed
 from tests.kit.restoring import AFTER, BEFORE, check_restored, decided, ledger_of, scene
 from tests.kit.scene import Call, answer, files, once, row
@@ -173,7 +173,7 @@ def test_a_rollback_that_was_decided_before_the_restore_ends_after_it() -> None:
     begun = s.begin(row("z", "1"))
     s.kill(begun)
     ledger = ledger_of(s)
-    rollback = take_back(ledger, "slow", begun.start)
+    rollback = decide_rollback(ledger, "slow", begun.start)
     assert rollback is not None
     assert begun.start not in s.table.restore(s.writes[1].start).refused
     finish_rollback(ledger, "slow", rollback)
@@ -186,7 +186,7 @@ def test_a_rollback_that_comes_too_late_finds_nothing_to_do() -> None:
     begun = s.begin(row("z", "1"))
     s.kill(begun)
     decided(s)
-    assert take_back(ledger_of(s), "late", begun.start) is None
+    assert decide_rollback(ledger_of(s), "late", begun.start) is None
     check_restored(s)
 
 

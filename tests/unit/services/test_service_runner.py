@@ -11,7 +11,7 @@ from benchmarks import sidecars
 import lakebraid as lb
 from lakebraid.api import services as api_services
 from lakebraid.api.table import Table
-from lakebraid.errors import CommitRefused, InvalidArgument, StorageError
+from lakebraid.errors import ClaimLost, CommitRefused, InvalidArgument, StorageError
 from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.services.due import GroupLag, Triggers, due_groups, group_lags, parse_triggers
@@ -22,7 +22,7 @@ from lakebraid.services.settings import parse_settings
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
-from lakebraid.txn.actions.plans import ClaimLost, claim
+from lakebraid.txn.actions.plans import claim
 from tests.kit.scene import TickingClock, answer, make_table, row, table_on
 
 pytestmark = pytest.mark.unit

@@ -12,9 +12,8 @@ import pytest
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.log.blocks import BlockType, HeaderKey, LogBlock
-from lakebraid.tasks.reading import avro_blocks
-from lakebraid.tasks.reading import blocks as placed_blocks
-from lakebraid.tasks.reading.block_cache import KeptBlocks
+from lakebraid.tasks.reading import blocks as log_blocks
+from lakebraid.tasks.reading.cache import KeptBlocks
 from tests.kit.lake import Lake, commit_time, row
 from tests.kit.table_builder import open_table
 
@@ -44,8 +43,7 @@ class Decoder:
 def kept(monkeypatch: pytest.MonkeyPatch) -> KeptBlocks:
     """What the process keeps, empty at first."""
     fresh = KeptBlocks(limits.KEPT_BLOCKS_BYTES)
-    for module in (avro_blocks, placed_blocks):
-        monkeypatch.setattr(module, "KEPT", fresh)
+    monkeypatch.setattr(log_blocks, "KEPT", fresh)
     return fresh
 
 
@@ -101,9 +99,9 @@ def test_avro_blocks_are_decoded_together_if_they_have_one_schema_and_few_bytes(
         return [pa.table({"place": [place]}) for place in places]
 
     monkeypatch.setattr(limits, "AVRO_TOGETHER_BYTES", together)
-    monkeypatch.setattr(avro_blocks, "parse_avro_blocks", parse)
+    monkeypatch.setattr(log_blocks, "parse_avro_blocks", parse)
     blocks = [block(f"{n:04}".encode(), BlockType.AVRO, "t" if n == 3 else "s") for n in range(4)]
-    found = avro_blocks.decoded_together([placed_blocks.PlacedBlock(b, f"at {n}", "1") for n, b in enumerate(blocks)])
+    found = log_blocks.decoded_together([log_blocks.PlacedBlock(b, f"at {n}", "1") for n, b in enumerate(blocks)])
     assert [value.rows["place"][0].as_py() for value in found.values()] == list(found) == [f"at {n}" for n in range(4)]
     assert asked == calls
     assert kept.taken > 0

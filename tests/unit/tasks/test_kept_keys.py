@@ -18,11 +18,8 @@ import lakebraid as lb
 from lakebraid import limits
 from lakebraid.format.parquet import rows as parquet_rows
 from lakebraid.source import LakebraidSource
-from lakebraid.tasks.reading import base_rows as keyed_rows
-from lakebraid.tasks.reading import blocks as placed_blocks
-from lakebraid.tasks.reading import key_cache as kept_keys
-from lakebraid.tasks.reading.block_cache import KeptBlocks
-from lakebraid.tasks.reading.key_cache import KeptKeys, KeyRows, key_rows
+from lakebraid.tasks.reading import base_rows, blocks, cache
+from lakebraid.tasks.reading.cache import KeptBlocks, KeptKeys, KeyRows, key_rows
 
 pytestmark = pytest.mark.unit
 
@@ -31,8 +28,8 @@ pytestmark = pytest.mark.unit
 def kept(monkeypatch: pytest.MonkeyPatch) -> KeptKeys:
     """What the process keeps, empty at first."""
     fresh = KeptKeys(limits.KEPT_KEYS_BYTES)
-    monkeypatch.setattr(keyed_rows, "KEPT_KEYS", fresh)
-    monkeypatch.setattr(placed_blocks, "KEPT", KeptBlocks(limits.KEPT_BLOCKS_BYTES))
+    monkeypatch.setattr(base_rows, "KEPT_KEYS", fresh)
+    monkeypatch.setattr(blocks, "KEPT", KeptBlocks(limits.KEPT_BLOCKS_BYTES))
     return fresh
 
 
@@ -61,7 +58,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(arguments[-1])
         return real(*arguments)
 
-    for module in (parquet_rows, keyed_rows):
+    for module in (parquet_rows, base_rows):
         monkeypatch.setattr(module, "read_parquet_rows", noted)
     return seen
 
@@ -126,7 +123,7 @@ def test_keys_are_found_where_they_stand_in_whatever_order(order: str) -> None:
 
 
 def test_without_arrows_search_keys_are_found_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_keys, "_search_sorted", None)
+    monkeypatch.setattr(cache, "_search_sorted", None)
     keys = pa.array(["a", "b", "c"])
     assert key_rows(pa.table({"id": keys}), keys).places(pa.array(["c", "x"])).tolist() == [2]
 

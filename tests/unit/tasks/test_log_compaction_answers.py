@@ -12,7 +12,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebraid.services.merging import choose_runs as log_runs
+from lakebraid.services.merging import choose_runs
 from lakebraid.services.merging.log_compaction import LOG_COMPACTION, LogCompactionResult, plan_log_compaction
 from lakebraid.services.merging.scope import Scope
 from lakebraid.services.settings import Opened
@@ -50,7 +50,7 @@ class LogWorld(World):
     def plan_logs(self) -> None:
         # Some runs begin behind other logs, as if these weighed too much to be written again.
         heavy = self.draw(st.integers(0, 2))
-        with patch.object(log_runs, "_is_heavy", lambda run: len(run) > 4 - heavy):
+        with patch.object(choose_runs, "_is_heavy", lambda run: len(run) > 4 - heavy):
             start = plan_log_compaction(self.bench.ledger, Scope(logs_min=2))
         if start is not None:
             self.log_plans.append(start)

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument, LakebraidError
+from lakebraid.errors import BatchRepeated, InvalidArgument, LakebraidError
 from lakebraid.format.properties import format_properties
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_commit, load_timeline
-from lakebraid.txn.actions import ending
-from lakebraid.txn.actions import write as operations
-from lakebraid.txn.actions.batches import BATCH, BEFORE, BatchRepeated
+from lakebraid.txn.actions import write as write_module
+from lakebraid.txn.actions.batches import BATCH, BEFORE
+from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.checks.file_groups import WRITER
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.writing import transaction
@@ -104,13 +104,13 @@ def test_a_zombie_that_was_rolled_back_by_others_meanwhile_still_hears_that_its_
     zombie.write([row("a", "3")])
     done = scene.other().upsert([row("a", "3")], writer="orders", batch=3)
     rescuer = scene.other()
-    withdraw = ending.withdraw
+    withdraw = write_module.roll_back_refused
 
     def withdraw_late(*arguments: Any) -> str | None:
         rescuer.rollback(timeout_seconds=0)
         return withdraw(*arguments)
 
-    monkeypatch.setattr(ending, "withdraw", withdraw_late)
+    monkeypatch.setattr(write_module, "roll_back_refused", withdraw_late)
     result = zombie.commit()
     assert (result.is_repeated, result.instant) == (True, done.instant)
 
@@ -225,19 +225,19 @@ def test_a_batch_whose_publication_became_void_beside_hudi_is_published_again_an
     storage = MemoryStorage(clock=Clock())
     storage.create(".hoodie/hoodie.properties", format_properties(PROPERTIES))
     batch = Batch("orders", 1)
-    start = operations.begin(shared(storage), "a", batch=batch)
+    start = begin_write(shared(storage), "a", batch=batch)
     decided_but_dead(storage, start)
     assert shared(storage).newest().state.batches["orders"].number == 1, "as if it were"
     if hudi_went_on:
         Hudi(storage, storage.clock).commit()
-        again = operations.begin(shared(storage), "b", batch=batch)
-        operations.publish(shared(storage), "b", again, lambda _: CommitMetadata())
+        again = begin_write(shared(storage), "b", batch=batch)
+        publish_write(shared(storage), "b", again, lambda _: CommitMetadata())
     else:
         with pytest.raises(BatchRepeated):
-            operations.begin(shared(storage), "b", batch=batch)
+            begin_write(shared(storage), "b", batch=batch)
     if hudi_went_on:
         with pytest.raises(BatchRepeated):
-            operations.publish(shared(storage), "a", start, lambda _: CommitMetadata())
+            publish_write(shared(storage), "a", start, lambda _: CommitMetadata())
 
 
 # --- two at the same moment --------------------------------------------------------------------------------------------

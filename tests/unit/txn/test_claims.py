@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import lakebraid as lb
+from lakebraid.errors import ClaimLost
 from lakebraid.services.merging import engine
-from lakebraid.txn.actions.plans import ClaimLost
 
 pytestmark = pytest.mark.unit
 

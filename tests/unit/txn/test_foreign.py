@@ -14,9 +14,9 @@ from lakebraid.format.timeline.rollbacks import (
 )
 from lakebraid.services.archiving import Keep, choose
 from lakebraid.storage import Storage
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.rescue import rescue
-from lakebraid.txn.actions.rollback import finish_rollback, roll_back, take_back
+from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
+from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.hudi.dead_jobs import adopt_rollback
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
@@ -102,7 +102,7 @@ def test_without_a_lock_nobody_elses_write_is_rolled_back(storage, hudi, clock):
 def test_a_write_that_hudi_completed_after_all_keeps_its_files(storage, hudi, clock):
     start, files = dead_write(hudi, listed=False)
     clock.ms += LONG_AGO_MS
-    rollback = take_back(shared(storage), "r", start, limits.HEARTBEAT_TIMEOUT_MS)
+    rollback = decide_rollback(shared(storage), "r", start, limits.HEARTBEAT_TIMEOUT_MS)
     completion = hudi.complete(start)
     finish_rollback(shared(storage), "r", rollback)
     assert set(files) <= set(data_files(storage))
@@ -111,18 +111,18 @@ def test_a_write_that_hudi_completed_after_all_keeps_its_files(storage, hudi, cl
 
 
 def test_a_rollback_of_ours_that_hudi_finished_is_not_finished_twice(storage, hudi):
-    start = operations.begin(shared(storage), "a")
-    rollback = take_back(shared(storage), "r", start, 0)
+    start = begin_write(shared(storage), "a")
+    rollback = decide_rollback(shared(storage), "r", start, 0)
     hudi.finish(rollback, start)
     finish_rollback(shared(storage), "r", rollback)
     assert sum(name.endswith(".rollback") for name in names(storage)) == 1
-    operations.begin(shared(storage), "b")
+    begin_write(shared(storage), "b")
     assert shared(storage).newest().state.rollbacks == {}
 
 
 def test_hudi_leaves_our_running_rollback_alone(storage, clock):
-    start = operations.begin(shared(storage), "a")
-    rollback = take_back(shared(storage), "r", start, 0)
+    start = begin_write(shared(storage), "a")
+    rollback = decide_rollback(shared(storage), "r", start, 0)
     beaten_ms = storage.info(f".hoodie/.heartbeat/{rollback}").modified_ms
     assert clock.ms - beaten_ms <= 200, "the lock is kept for as long as Hudi's clocks may differ"
 

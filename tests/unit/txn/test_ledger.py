@@ -6,12 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile, EnvironmentProblem, ObjectNotFound, OutcomeUnknown, RolledBack, StorageError
+from lakebraid.errors import (
+    CommitUnknown,
+    CorruptFile,
+    DecisionUnknown,
+    EnvironmentProblem,
+    ObjectNotFound,
+    OutcomeUnknown,
+    RolledBack,
+    StorageError,
+)
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.config import parse_config
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.rollback import finish_rollback, roll_back
+from lakebraid.txn.actions.write import begin_write, publish_write, write_status
 from lakebraid.txn.ledger.entries import (
     Batch,
     Entry,
@@ -27,7 +36,7 @@ from lakebraid.txn.ledger.entries import (
     parse_staged_name,
     staged_name,
 )
-from lakebraid.txn.ledger.ledger import DecisionUnknown, Ledger
+from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already
 
 pytestmark = pytest.mark.unit
@@ -83,7 +92,7 @@ def ledger(storage: MemoryStorage, clock: Clock | None = None) -> Ledger:
 
 
 def publish(on: Ledger, txn: str, start: str) -> str:
-    return operations.publish(on, txn, start, lambda _: CommitMetadata())
+    return publish_write(on, txn, start, lambda _: CommitMetadata())
 
 
 def timeline(storage: MemoryStorage) -> list[str]:
@@ -92,7 +101,7 @@ def timeline(storage: MemoryStorage) -> list[str]:
 
 def test_a_write_appears_on_the_timeline_and_its_times_rise_though_the_clock_stands_still(storage):
     first, second = ledger(storage), ledger(storage)
-    a, b = operations.begin(first, "a"), operations.begin(second, "b")
+    a, b = begin_write(first, "a"), begin_write(second, "b")
     times = [a, b, publish(second, "b", b), publish(first, "a", a)]
     assert times == sorted(set(times))
     assert timeline(storage) == sorted(
@@ -109,9 +118,9 @@ def test_a_write_appears_on_the_timeline_and_its_times_rise_though_the_clock_sta
 
 def test_times_rise_also_when_the_clock_is_set_back(storage, clock):
     on = ledger(storage)
-    before = operations.begin(on, "a")
+    before = begin_write(on, "a")
     clock.ms -= 3_600_000
-    assert operations.begin(on, "b") > before
+    assert begin_write(on, "b") > before
 
 
 def test_a_writer_whose_staged_object_is_swept_because_others_were_faster_simply_tries_again(storage, monkeypatch):
@@ -121,27 +130,27 @@ def test_a_writer_whose_staged_object_is_swept_because_others_were_faster_simply
     def info(self, name):
         if not slept:
             slept.append(name)
-            publish(fast, "f", operations.begin(fast, "f"))
+            publish(fast, "f", begin_write(fast, "f"))
             fast.sweep_staged(fast.newest().number)
             assert name not in [i.name for i in storage.list(".hoodie/.lakebraid/staged")]
         return real(self, name)
 
     monkeypatch.setattr(MemoryStorage, "info", info)
-    start = operations.begin(slow, "s")
+    start = begin_write(slow, "s")
     assert slept
-    assert operations.status(slow, start) == "open"
+    assert write_status(slow, start) == "open"
 
 
 def test_a_clock_minutes_ahead_of_the_storage_is_refused_and_nothing_is_decided(storage):
     fast = Clock(storage.clock.now_ms() + limits.CLOCK_AHEAD_MS_MAX + 1000)
     with pytest.raises(EnvironmentProblem, match="ahead"):
-        operations.begin(ledger(storage, fast), "a")
+        begin_write(ledger(storage, fast), "a")
     assert timeline(storage) == []
 
 
 def test_publishing_twice_gives_the_same_completion(storage):
     on = ledger(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     assert publish(on, "a", start) == publish(ledger(storage), "a", start)
     assert sum(name.endswith(".deltacommit") for name in timeline(storage)) == 1
 
@@ -178,7 +187,7 @@ def test_a_lost_answer_does_not_make_a_writer_begin_or_commit_twice(clock, lost,
     storage = Cut.make(clock)
     (storage.lost if has_effect else storage.refused).add(lost)
     on = ledger(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     publish(on, "a", start)
     names = timeline(storage)
     assert sum(name.endswith("requested") for name in names) == 1
@@ -188,13 +197,13 @@ def test_a_lost_answer_does_not_make_a_writer_begin_or_commit_twice(clock, lost,
 
 def test_a_decision_that_its_maker_could_not_make_true_is_made_true_by_the_next(storage, monkeypatch):
     on = ledger(storage)
-    start = operations.begin(on, "a")
-    monkeypatch.setattr(Ledger, "_make_true", _dies)
+    start = begin_write(on, "a")
+    monkeypatch.setattr(Ledger, "_apply", _dies)
     with pytest.raises(_Killed):
         publish(on, "a", start)
     monkeypatch.undo()
     assert not any(name.endswith(".deltacommit") for name in timeline(storage))
-    assert operations.status(ledger(storage), start) == "published"
+    assert write_status(ledger(storage), start) == "published"
     assert any(name.endswith(".deltacommit") for name in timeline(storage))
 
 
@@ -208,26 +217,26 @@ def _dies(*_: object) -> None:
 
 def test_a_rolled_back_write_is_never_published(storage):
     writer, rescuer = ledger(storage), ledger(storage)
-    start = operations.begin(writer, "a")
+    start = begin_write(writer, "a")
     assert roll_back(rescuer, "r", start)
     with pytest.raises(RolledBack, match=start):
         publish(writer, "a", start)
-    assert operations.status(rescuer, start) == "refused"
+    assert write_status(rescuer, start) == "refused"
     assert [n for n in timeline(storage) if n.startswith(start)] == []
 
 
 def test_f16_a_published_write_is_not_rolled_back_by_a_rescuer_that_saw_it_pending(storage):
     writer, rescuer = ledger(storage), ledger(storage)
-    start = operations.begin(writer, "a")
+    start = begin_write(writer, "a")
     assert start in rescuer.newest().state.open
     publish(writer, "a", start)
     assert not roll_back(rescuer, "r", start)
-    assert operations.status(rescuer, start) == "published"
+    assert write_status(rescuer, start) == "published"
 
 
 def test_f19_two_processes_finish_the_same_rollback(storage, monkeypatch):
     writer, one, two = ledger(storage), ledger(storage), ledger(storage)
-    start = operations.begin(writer, "a")
+    start = begin_write(writer, "a")
     monkeypatch.setattr("lakebraid.txn.actions.rollback._decide_done", _dies)
     with pytest.raises(_Killed):
         roll_back(one, "r1", start)
@@ -239,49 +248,34 @@ def test_f19_two_processes_finish_the_same_rollback(storage, monkeypatch):
     assert sum(n.endswith(".rollback") for n in timeline(storage)) == 1
 
 
+class CountingStorage:
+    def __init__(self, storage: MemoryStorage) -> None:
+        self.storage, self.clock, self.url, self.calls = storage, storage.clock, storage.url, 0
+
+    def __getattr__(self, name: str):
+        self.calls += 1
+        return getattr(self.storage, name)
+
+
 def test_the_calls_of_a_commit_do_not_grow_with_the_commits_before_it(clock):
-    storage = MemoryStorage(clock=clock)
+    # Of this storage only: in this process the heartbeats of writes that other tests left open go on.
+    storage = CountingStorage(MemoryStorage(clock=clock))
     on = ledger(storage)
     counts = []
     for number in range(60):
-        calls = _counted(storage)
-        start = operations.begin(on, f"w{number}")
+        before = storage.calls
+        start = begin_write(on, f"w{number}")
         publish(on, f"w{number}", start)
-        counts.append(calls())
+        counts.append(storage.calls - before)
     assert max(counts[1:]) == counts[1] <= 16
-
-
-def _counted(storage: MemoryStorage):
-    seen = []
-    for name in ("read", "read_range", "info", "list", "list_folder", "create", "replace", "copy", "delete"):
-        real = getattr(MemoryStorage, name)
-
-        def call(self, *args, _real=real, _name=name, **kwargs):
-            seen.append(_name)
-            return _real(self, *args, **kwargs)
-
-        setattr(MemoryStorage, name, call)
-
-    def stop() -> int:
-        for name in ("read", "read_range", "info", "list", "list_folder", "create", "replace", "copy", "delete"):
-            setattr(MemoryStorage, name, ORIGINAL[name])
-        return len(seen)
-
-    return stop
-
-
-ORIGINAL = {
-    name: getattr(MemoryStorage, name)
-    for name in ("read", "read_range", "info", "list", "list_folder", "create", "replace", "copy", "delete")
-}
 
 
 def test_a_trimmed_ledger_keeps_deciding_and_stays_small(storage, monkeypatch):
     monkeypatch.setattr(limits, "LEDGER_ENTRIES_KEPT", 5)
     sleeper, on = ledger(storage), ledger(storage)
-    sleeping = operations.begin(sleeper, "s")
+    sleeping = begin_write(sleeper, "s")
     for number in range(40):
-        publish(on, f"w{number}", operations.begin(on, f"w{number}"))
+        publish(on, f"w{number}", begin_write(on, f"w{number}"))
     entries = storage.list(".hoodie/.lakebraid/ledger")
     assert len(entries) <= 11
     assert publish(sleeper, "s", sleeping) > sleeping
@@ -291,14 +285,14 @@ def test_h2_an_entry_created_in_a_trimmed_slot_means_nothing(storage, monkeypatc
     """A sleeper wakes after its slot was decided by others and trimmed: its create succeeds, and must not count."""
     monkeypatch.setattr(limits, "LEDGER_ENTRIES_KEPT", 2)
     sleeper, on = ledger(storage), ledger(storage)
-    sleeping = operations.begin(sleeper, "s")
+    sleeping = begin_write(sleeper, "s")
     real, slept = MemoryStorage.create, []
 
     def create(self, name, data):
         if name.startswith(".hoodie/.lakebraid/ledger") and b'"s"' in data and not slept:
             slept.append(name)
             for number in range(12):
-                publish(on, f"w{number}", operations.begin(on, f"w{number}"))
+                publish(on, f"w{number}", begin_write(on, f"w{number}"))
             assert name not in [i.name for i in storage.list(".hoodie/.lakebraid/ledger")]
         real(self, name, data)
 
@@ -306,13 +300,13 @@ def test_h2_an_entry_created_in_a_trimmed_slot_means_nothing(storage, monkeypatc
     completion = publish(sleeper, "s", sleeping)
     completions = [n.partition("_")[2][:17] for n in timeline(storage) if n.endswith(".deltacommit")]
     assert slept and completion == max(completions), "it published behind those who decided meanwhile"
-    assert operations.status(ledger(storage), sleeping) == "published"
+    assert write_status(ledger(storage), sleeping) == "published"
 
 
 def test_an_unreachable_store_after_an_unanswered_create_is_unknown_not_refused(clock):
     storage = Cut.make(clock)
     on = ledger(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     storage.lost.add(storage.count + 2)
     real = MemoryStorage.list
 
@@ -323,10 +317,10 @@ def test_an_unreachable_store_after_an_unanswered_create_is_unknown_not_refused(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MemoryStorage, "list", down)
-        with pytest.raises(operations.CommitUnknown) as caught:
+        with pytest.raises(CommitUnknown) as caught:
             publish(on, "a", start)
     assert caught.value.instant == start and isinstance(caught.value.__cause__, DecisionUnknown)
-    assert operations.status(ledger(storage), start) == "published"
+    assert write_status(ledger(storage), start) == "published"
 
 
 times = st.integers(0, 10**17 - 1).map(lambda n: f"{n:017d}")
@@ -357,7 +351,7 @@ states = st.builds(
 entries = st.builds(
     Entry,
     number=st.integers(0, 2**60),
-    txn=texts,
+    decider=texts,
     kind=texts,
     time=times,
     floor=st.integers(0, 2**60),
@@ -405,7 +399,7 @@ def test_a_missing_store_is_not_taken_for_an_empty_ledger(clock):
             raise StorageError("down")
 
     with pytest.raises(StorageError):
-        operations.begin(Ledger(Down(clock=clock), clock, CONFIG), "a")
+        begin_write(Ledger(Down(clock=clock), clock, CONFIG), "a")
     with pytest.raises(ObjectNotFound):
         MemoryStorage(clock=clock).read("x", 1)
 
@@ -417,7 +411,7 @@ def test_a_rule_that_fails_over_what_a_newer_decision_explains_is_asked_again(st
     def rule(_now):
         asked.append(1)
         if len(asked) == 1:
-            operations.begin(Ledger(storage, clock, CONFIG), "other")
+            begin_write(Ledger(storage, clock, CONFIG), "other")
             raise ObjectNotFound("x does not exist. Nothing was changed.", name="x")
         return Already("right")
 
@@ -431,7 +425,7 @@ def test_a_failure_that_nothing_explains_and_a_refusal_are_told_at_once(storage,
     def rule(_now):
         asked.append(1)
         if isinstance(error, RolledBack):
-            operations.begin(Ledger(storage, clock, CONFIG), "other")
+            begin_write(Ledger(storage, clock, CONFIG), "other")
         raise error
 
     with pytest.raises(type(error)):

@@ -21,12 +21,11 @@ from lakebraid.format.timeline.rollbacks import (
 )
 from lakebraid.model.config import TableConfig
 from lakebraid.model.conflicts import PENDING, Begun, Strategy, candidates
-from lakebraid.model.timeline import timeline as timelines
-from lakebraid.model.timeline.recent import recent_names
-from lakebraid.model.timeline.timeline import Timeline, build_timeline
+from lakebraid.model.timeline import timeline as timeline_module
+from lakebraid.model.timeline.timeline import Timeline, build_timeline, recent_names
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_names, load_timeline, recent_timeline
-from lakebraid.txn.hudi import reconcile as shared
+from lakebraid.txn.hudi import reconcile
 from lakebraid.txn.hudi.reconcile import mind_others, pending_writes
 from lakebraid.txn.ledger.entries import LedgerState, OpenWrite, PendingPlan
 from lakebraid.writing.transaction import Transaction
@@ -145,7 +144,7 @@ def test_what_hudi_did_meanwhile_is_seen_in_the_shortened_look(monkeypatch: pyte
         )
         short = mind_others(storage, CONFIG, state)
         with monkeypatch.context() as patched:
-            patched.setattr(shared, "_timeline_beside", whole)
+            patched.setattr(reconcile, "_timeline_beside", whole)
             assert short == mind_others(storage, CONFIG, state), seed
 
 
@@ -172,13 +171,13 @@ def test_a_commit_interprets_as_many_names_on_a_long_timeline_as_on_a_short_one(
     concurrency: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    real = timelines.parse_timeline_file
+    real = timeline_module.parse_timeline_file
 
     def parse(name: str, layout: int = 2) -> Any:
         seen.append(name)
         return real(name, layout)
 
-    monkeypatch.setattr(timelines, "parse_timeline_file", parse)
+    monkeypatch.setattr(timeline_module, "parse_timeline_file", parse)
     clock = TickingClock()
     table = make_table(MemoryStorage("memory://t", clock), clock, concurrency=concurrency)
     counts, written = [], 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakebraid.errors import CommitRefused, RolledBack, StorageError
+from lakebraid.errors import ClaimLost, CommitRefused, RolledBack, StorageError
 from lakebraid.format.names import LogFileName, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
@@ -19,9 +19,9 @@ from lakebraid.services.settings import ServiceSettings
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.data_files import place_file
-from lakebraid.txn.actions.plans import ClaimLost, claim, decide_plan, publish_plan
+from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
 from lakebraid.txn.actions.rescue import rescue
-from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
 from lakebraid.txn.ledger.entries import Entry, LedgerState, Undoing, format_entry, parse_entry
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import beat, heartbeat_name
@@ -251,7 +251,7 @@ def test_an_executor_whose_plan_was_rolled_back_is_refused_and_its_late_file_is_
 def test_a_plan_that_is_taken_back_cannot_be_claimed_while_its_files_are_still_there(world):
     start = world.plan()
     world.wait(2 * HOUR_MS)
-    rollback = take_back_plan(world.ledger, "x", start, lambda _: True)
+    rollback = decide_withdrawal(world.ledger, "x", start, lambda _: True)
     assert world.timeline_files(start), "decided, not executed"
     with pytest.raises(ClaimLost, match="taken back"):
         claim(world.ledger, "y", start, seen=None)
@@ -263,10 +263,10 @@ def test_a_plan_that_is_taken_back_cannot_be_claimed_while_its_files_are_still_t
 
 def test_taking_a_plan_back_twice_is_one_rollback(world):
     start = world.plan()
-    first = take_back_plan(world.ledger, "x", start, lambda _: True)
-    assert take_back_plan(world.ledger, "y", start, lambda _: True) == first
+    first = decide_withdrawal(world.ledger, "x", start, lambda _: True)
+    assert decide_withdrawal(world.ledger, "y", start, lambda _: True) == first
     finish_rollback(world.ledger, "x", first)
-    assert take_back_plan(world.ledger, "y", start, lambda _: True) is None
+    assert decide_withdrawal(world.ledger, "y", start, lambda _: True) is None
 
 
 # --- in two steps -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakebraid.clock import SystemClock
-from lakebraid.errors import CommitRefused, RolledBack, StorageError, UnsupportedTable
+from lakebraid.errors import ClaimLost, CommitRefused, RolledBack, StorageError, UnsupportedTable
 from lakebraid.format.names import State
 from lakebraid.format.properties import format_properties
 from lakebraid.format.timeline.commit import CommitMetadata
@@ -23,9 +23,8 @@ from lakebraid.format.timeline.rollbacks import (
 from lakebraid.format.times import parse_instant_time
 from lakebraid.storage import LocalStorage, MemoryStorage, Storage
 from lakebraid.txn.actions import plans
-from lakebraid.txn.actions import write as operations
-from lakebraid.txn.actions.plans import ClaimLost
 from lakebraid.txn.actions.rollback import roll_back
+from lakebraid.txn.actions.write import begin_write, write_status
 from lakebraid.txn.hudi.file_lock import LOCK, FileLock
 from lakebraid.txn.ledger.ledger import Ledger
 from tests.kit import hudi_model
@@ -54,7 +53,7 @@ def test_our_times_exceed_everything_that_hudi_put_on_the_timeline(storage, hudi
     hudi.clock = Clock(storage.clock.ms + 60_000)
     done, pending = hudi.commit(), hudi.begin()
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     assert start > max(done, pending)
     assert publish(on, "a", start) > start
 
@@ -71,8 +70,8 @@ def test_the_lock_is_held_whenever_we_decide(storage):
 
     watched = Watching(clock=storage.clock, _objects=storage._objects, _changes=storage._changes)
     on = shared(watched)
-    publish(on, "a", operations.begin(on, "a"))
-    roll_back(on, "b", operations.begin(on, "b"))
+    publish(on, "a", begin_write(on, "a"))
+    roll_back(on, "b", begin_write(on, "b"))
     assert LOCK not in storage._objects
 
 
@@ -81,11 +80,11 @@ def test_the_lock_is_held_whenever_we_decide(storage):
 
 def test_a_write_that_hudi_rolled_back_is_refused_and_no_longer_open(storage, hudi):
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     hudi.roll_back(start)
     with pytest.raises(RolledBack):
         publish(on, "a", start)
-    operations.begin(shared(storage), "b")
+    begin_write(shared(storage), "b")
     newest = shared(storage).newest()
     assert newest.voids is None
     assert start not in newest.state.open
@@ -95,23 +94,23 @@ def test_a_write_that_hudi_rolled_back_is_refused_and_no_longer_open(storage, hu
 
 def test_a_write_that_hudi_is_about_to_roll_back_is_refused(storage, hudi):
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     hudi.plan_rollback(start)
     with pytest.raises(RolledBack):
         publish(on, "a", start)
-    assert operations.status(shared(storage), start) == "refused"
+    assert write_status(shared(storage), start) == "refused"
 
 
 def test_hudis_rollback_of_another_write_does_not_disturb_ours(storage, hudi):
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     hudi.plan_rollback(hudi.begin())
     assert publish(on, "a", start) in completions(storage)
 
 
 def test_a_torn_rollback_plan_of_hudi_stops_nobody(storage, hudi):
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     hudi.put(hudi.begin()[:-1] + "9", "rollback", State.REQUESTED, data=b"Obj\x01torn")
     assert publish(on, "a", start) in completions(storage)
 
@@ -121,10 +120,10 @@ def test_a_torn_rollback_plan_of_hudi_stops_nobody(storage, hudi):
 
 def test_an_entry_whose_maker_died_is_void_if_hudi_went_on_and_its_writer_publishes_after_hudi(storage, hudi):
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     decided_but_dead(storage, start)
     between = hudi.commit()
-    other = operations.begin(shared(storage), "b")
+    other = begin_write(shared(storage), "b")
     assert not any(name.startswith(f"{start}_") for name in names(storage))
     assert start in shared(storage).newest().state.open
     completion = publish(on, "a", start)
@@ -133,31 +132,31 @@ def test_an_entry_whose_maker_died_is_void_if_hudi_went_on_and_its_writer_publis
 
 
 def test_an_entry_whose_maker_died_comes_true_if_hudi_did_nothing(storage):
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     decided_but_dead(storage, start)
-    operations.begin(shared(storage), "b")
-    assert operations.status(shared(storage), start) == "published"
+    begin_write(shared(storage), "b")
+    assert write_status(shared(storage), start) == "published"
     assert len(completions(storage)) == 1
 
 
 def test_a_begin_whose_maker_died_before_hudi_went_on_leaves_nothing(storage, hudi):
-    killed(storage, "copy", "requested$", lambda dying: operations.begin(dying, "a"))
+    killed(storage, "copy", "requested$", lambda dying: begin_write(dying, "a"))
     hudi.commit()
-    start = operations.begin(shared(storage), "b")
+    start = begin_write(shared(storage), "b")
     assert list(shared(storage).newest().state.open) == [start]
     assert [name for name in names(storage) if name.endswith("inflight")][-1:] == [f"{start}.deltacommit.inflight"]
 
 
 def test_a_begin_that_was_half_on_the_timeline_is_finished(storage, hudi):
-    killed(storage, "copy", "inflight$", lambda dying: operations.begin(dying, "a"))
+    killed(storage, "copy", "inflight$", lambda dying: begin_write(dying, "a"))
     hudi.commit()
-    operations.begin(shared(storage), "b")
+    begin_write(shared(storage), "b")
     assert sum(name.endswith("deltacommit.inflight") for name in names(storage)) == 3
     assert len(shared(storage).newest().state.open) == 2
 
 
 def test_several_void_entries_in_a_row_are_all_passed_over(storage, hudi):
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     for _ in range(3):
         decided_but_dead(storage, start)
         hudi.commit()
@@ -166,18 +165,18 @@ def test_several_void_entries_in_a_row_are_all_passed_over(storage, hudi):
 
 
 def test_a_void_entry_cannot_come_true_any_more(storage, hudi):
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     decided_but_dead(storage, start)
     void = shared(storage).newest()
     hudi.commit()
-    operations.begin(shared(storage), "b")
-    assert not shared(storage)._make_true(void)
+    begin_write(shared(storage), "b")
+    assert not shared(storage)._apply(void)
     assert not any(name.startswith(f"{start}_") for name in names(storage))
 
 
 @pytest.mark.parametrize("tidy", [True, False])
 def test_a_published_write_that_hudi_archived_is_not_taken_for_void(storage, hudi, tidy):
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     if tidy:
         publish(shared(storage), "a", start)
     else:
@@ -185,8 +184,8 @@ def test_a_published_write_that_hudi_archived_is_not_taken_for_void(storage, hud
     hudi.commit()
     hudi.archive(start)
     on = shared(storage)
-    assert operations.status(on, start) == "published"
-    operations.begin(on, "b")
+    assert write_status(on, start) == "published"
+    begin_write(on, "b")
     assert on.newest().voids is None
     assert start not in on.newest().state.open
     assert not any(name.startswith(start) for name in names(storage))
@@ -223,7 +222,7 @@ def fickle(storage: Storage, when: int, then=lambda: None) -> Ledger:
 
 @pytest.mark.parametrize("when", [1, 2])
 def test_a_lock_that_is_lost_while_deciding_lets_hudi_go_first(storage, hudi, when):
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     completion = publish(fickle(storage, when, hudi.commit), "a", start)
     assert completions(storage)[1] == completion
     assert len(completions(storage)) == 2
@@ -231,7 +230,7 @@ def test_a_lock_that_is_lost_while_deciding_lets_hudi_go_first(storage, hudi, wh
 
 @pytest.mark.parametrize("when", [1, 2])
 def test_a_lock_that_is_lost_without_consequence_makes_no_second_decision(storage, when):
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     completion = publish(fickle(storage, when), "a", start)
     assert completions(storage) == [completion]
     assert LOCK not in storage._objects
@@ -242,7 +241,7 @@ def test_a_lock_that_is_lost_without_consequence_makes_no_second_decision(storag
 
 def test_nothing_is_decided_while_hudi_restores(storage, hudi):
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     hudi.put("20260102030500000", "restore", State.REQUESTED)
     with pytest.raises(StorageError, match="is restoring"):
         publish(on, "a", start)
@@ -251,7 +250,7 @@ def test_nothing_is_decided_while_hudi_restores(storage, hudi):
 
 def test_a_metadata_table_that_hudi_made_meanwhile_stops_the_commit_but_not_the_rollback(storage):
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     storage.replace(
         ".hoodie/hoodie.properties", format_properties(PROPERTIES | {"hoodie.table.metadata.partitions": "files"})
     )
@@ -262,7 +261,7 @@ def test_a_metadata_table_that_hudi_made_meanwhile_stops_the_commit_but_not_the_
 
 def test_settings_that_were_changed_meanwhile_refuse_the_commit(storage):
     on = shared(storage)
-    start = operations.begin(on, "a")
+    start = begin_write(on, "a")
     storage.replace(
         ".hoodie/hoodie.properties", format_properties(PROPERTIES | {"hoodie.bucket.index.num.buckets": "4"})
     )
@@ -330,7 +329,7 @@ def test_with_real_locks_completions_appear_in_the_order_of_their_times(tmp_path
         for number in range(6):
             on = Ledger(storage, SystemClock(), CONFIG, lock=Watched(storage, SystemClock()), is_shared=True)
             txn = f"{writer}.{number}"
-            publish(on, txn, operations.begin(on, txn))
+            publish(on, txn, begin_write(on, txn))
 
     def theirs() -> None:
         for _ in range(6):
@@ -347,7 +346,7 @@ def test_with_real_locks_completions_appear_in_the_order_of_their_times(tmp_path
 
 def test_hudis_lock_is_kept_until_every_clock_that_hudi_allows_has_passed_the_time_given(storage, clock):
     """A Hudi writer takes its next time from its own clock alone, which may be late by the skew."""
-    start = operations.begin(shared(storage), "a")
+    start = begin_write(shared(storage), "a")
     assert clock.ms >= parse_instant_time(start, CONFIG.zone) + 200
 
 

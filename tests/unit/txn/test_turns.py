@@ -22,8 +22,8 @@ from tests.kit.waiting import until
 pytestmark = pytest.mark.unit
 
 
-def deciding(now: Round) -> Decision:
-    return Decision("test", replace(now.state, is_fresh=False))
+def deciding(now: Round) -> Decision[None]:
+    return Decision("test", replace(now.state, is_fresh=False), value=None)
 
 
 def marks(storage: Any) -> list[str]:
@@ -53,7 +53,7 @@ def test_a_slow_decision_gets_through_beside_writers_that_never_pause(storage):
     def is_overtaken(number: int) -> bool:
         return ledger_on(storage, clock).newest().number > number
 
-    def think(now: Round) -> Decision:
+    def think(now: Round) -> Decision[None]:
         rounds.append(now.number)
         assert len(rounds) <= 50, "it asks, and nobody lets it go first"
         if marks(storage):
@@ -86,7 +86,7 @@ def test_nobody_waits_longer_than_a_moment_for_one_who_does_not_come(storage):
 def test_who_loses_again_and_again_asks_again_for_as_long_as_its_rounds_take(storage):
     clock, asked = TickingClock(), []
 
-    def think(now: Round) -> Decision:
+    def think(now: Round) -> Decision[None]:
         clock.ms += 1500
         asked.append([name.rpartition("turn.")[2][:5] for name in marks(storage)])
         if len(asked) < 8:

@@ -14,7 +14,7 @@ import pytest
 from lakebraid import limits
 from lakebraid.api.table import Table
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.writing import retry as redoing
+from lakebraid.writing import retry
 from lakebraid.writing.operations.conditional import _is_by_key
 from lakebraid.writing.retry import Part, Redoing
 from lakebraid.writing.transaction import Transaction
@@ -200,11 +200,11 @@ def test_the_outcome_is_that_of_doing_the_whole_again() -> None:
 
 @pytest.mark.slow
 def test_rows_that_are_kept_of_a_touched_group_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = redoing._lies_in
+    real = retry._lies_in
 
     def lies_in(places: Any, rows: pa.Table, config: Any) -> Any:
         return real(places, rows, config) & False
 
-    monkeypatch.setattr(redoing, "_lies_in", lies_in)
+    monkeypatch.setattr(retry, "_lies_in", lies_in)
     wrong, _, _ = differences(range(3))
     assert wrong

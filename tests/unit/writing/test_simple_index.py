@@ -20,7 +20,7 @@ from lakebraid.model.conflicts import find_clash
 from lakebraid.model.file_sizing import Room, Share, Sizes, share_out, sizes_of
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.tasks.lookup import find as key_lookup
+from lakebraid.tasks.lookup import find
 from lakebraid.tasks.lookup.find import file_keys
 from tests.kit.counting import calls_of
 from tests.kit.reference import unpack
@@ -117,8 +117,8 @@ def test_key_ranges_and_filters_spare_the_key_columns_of_other_files(monkeypatch
     for first in (0, 100, 200):
         scene.table.insert([row(f"k{n:04d}", "x") for n in range(first, first + 100, 2)])
     read: list[str] = []
-    real = key_lookup.slice_keys
-    monkeypatch.setattr(key_lookup, "slice_keys", lambda s, p, t, w: read.append(t.base_name) or real(s, p, t, w))
+    real = find.slice_keys
+    monkeypatch.setattr(find, "slice_keys", lambda s, p, t, w: read.append(t.base_name) or real(s, p, t, w))
     scene.table.upsert([row("k0102", "new", 2), row("k0151", "new")])
     assert len(read) == 1
     assert scene.table.to_arrow().num_rows == 151

@@ -140,7 +140,7 @@ def _session(batch_rows: int) -> Any:
 
 
 def _note_fork() -> None:
-    # Threads do not survive a fork, and datafusion waits for its own for ever. Whoever imported it may have used it.
+    # Threads do not survive a fork, and datafusion waits for its own for ever. Other code that imported it may have used it.
     global _runtime_lost  # noqa: PLW0603 - the fork is what is global
     _runtime_lost = _runtime_lost or "datafusion" in sys.modules
 

@@ -17,6 +17,7 @@ from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.inspect.audit.evidence import Evidence
 from lakebraid.inspect.audit.files import Step
 from lakebraid.inspect.audit.findings import Finding
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.keys.buckets import bucket_ids, bucket_of_file_id
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.merge_rules import merge_rules
@@ -28,7 +29,6 @@ from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan
 
-_KEY: Final = "_hoodie_record_key"
 _PARTITION: Final = "_hoodie_partition_path"
 _INSERTS: Final = frozenset({"INSERT", "BULK_INSERT", "INSERT_PREPPED", "BULK_INSERT_PREPPED"})
 _GLOBAL: Final = frozenset({"global_bloom", "global_simple", "global_record_level_index", "record_index"})
@@ -68,7 +68,9 @@ def _reading(evidence: Evidence, view: View) -> Reading:
     """What gives the keys of a slice, as text, and the partition each row claims."""
     config = evidence.config
     schema = with_meta(view.schema) if config.populate_meta else view.schema
-    columns = (_KEY, _PARTITION) if config.populate_meta else tuple(c for c in config.record_keys if c in schema.names)
+    columns = (
+        (RECORD_KEY, _PARTITION) if config.populate_meta else tuple(c for c in config.record_keys if c in schema.names)
+    )
     plan = ReadPlan(
         evidence.storage.url, (), merge_rules(config, view.schema), schema, columns, None, layout=config.layout
     )
@@ -83,7 +85,7 @@ def _reading(evidence: Evidence, view: View) -> Reading:
 def _texts(evidence: Evidence, batch: pa.Table) -> pa.Array | None:
     """The keys as text; None if they cannot be made."""
     if evidence.config.populate_meta:
-        return batch.column(_KEY).combine_chunks()
+        return batch.column(RECORD_KEY).combine_chunks()
     try:
         return record_keys(batch, evidence.config.record_keys, evidence.config.has_complex_keys)
     except InvalidArgument:

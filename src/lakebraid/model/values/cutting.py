@@ -2,7 +2,7 @@
 """Rows cut by their bytes, and taken in another order however many bytes they have.
 
 Arrow's texts have offsets of 32 bits: an array holds less than 2 GiB of them, and `take` puts the chunks of a column together
-first. Whoever takes rows of columns that may be larger does it here.
+first. Rows of columns that may be larger are taken here.
 """
 
 from __future__ import annotations

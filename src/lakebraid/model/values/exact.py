@@ -130,7 +130,7 @@ def _rule(kind: pa.DataType) -> Callable[[Any, pa.DataType], Any]:
 
 
 def _as_it_is(value: Any, kind: pa.DataType) -> Any:
-    """Types that no table has are found by Arrow alone; whoever reads the schema refuses them."""
+    """Types that no table has are found by Arrow alone; the reader of the schema refuses them."""
     try:
         pa.array([value], kind)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from lakebraid.errors import CorruptFile, ObjectNotFound, WriteConflict
+from lakebraid.errors import ClaimLost, ClusteringYielded, CorruptFile, ObjectNotFound
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.plans import (
     ClusteringPlan,
@@ -40,9 +40,9 @@ from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.merging.cluster import ClusterTask, run_clustering_task
 from lakebraid.tasks.merging.compact import RunTask
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.actions import write as operations
-from lakebraid.txn.actions.plans import ClaimLost, decide_plan, publish_plan
-from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.actions.plans import decide_plan, publish_plan
+from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
+from lakebraid.txn.actions.write import write_completion, write_status
 from lakebraid.txn.checks.file_groups import UPDATES, Rivals, begun, groups_text, writer_of
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
@@ -50,10 +50,6 @@ from lakebraid.txn.ledger.rounds import Round
 
 ACTIVE_FROM: Final = "lakebraid.active_from"
 """In a plan's extra metadata: where the timeline began when it was made; who has left it since is looked up in the history."""
-
-
-class ClusteringYielded(WriteConflict):
-    """A clustering gave way to a write; its plan is withdrawn, and nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +179,9 @@ class _Clustering:
         except ClusteringYielded:
             if _give_way(ledger, held):
                 raise
-            if operations.status(ledger, held.start) != "published":
+            if write_status(ledger, held.start) != "published":
                 raise _taken_over(held.start) from None
-            return operations.completion(ledger, held.start)  # an answer got lost: it was published before
+            return write_completion(ledger, held.start)  # an answer got lost: it was published before
 
     def result(self, completion: str, metadata: CommitMetadata) -> ClusteringResult:
         return clustering_result(self.held.start, completion, metadata)
@@ -263,13 +259,13 @@ def _give_way(ledger: Ledger, held: Held) -> bool:
     """Withdraws the plan, removable or not: its input is not what it was, so it could never be published. False if the
     claim is not ours any more, another process has withdrawn the plan, or it was published.
     """
-    rollback = take_back_plan(ledger, held.txn, held.start, lambda p: p.epoch == held.epoch, is_removable=True)
+    rollback = decide_withdrawal(ledger, held.txn, held.start, lambda p: p.epoch == held.epoch, is_removable=True)
     if rollback is None:
         return False
     undoing = ledger.newest().state.rollbacks.get(rollback)
     finish_rollback(ledger, held.txn, rollback)
     # If another process has finished the rollback since, it is not known which one decided it: then we did not give way.
-    return undoing is not None and undoing.txn == held.txn
+    return undoing is not None and undoing.decider == held.txn
 
 
 CLUSTERING: Final[MergeService[ClusteringPlan, ClusteringResult]] = MergeService(

@@ -22,9 +22,9 @@ from lakebraid.format.log.blocks import BlockType, read_blocks
 from lakebraid.model.log_order import BlockOrigin
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.data_files import read_log
 from lakebraid.tasks.merging.compact import MergeContext, RunTask, SizedTask
 from lakebraid.tasks.merging.hazards import Hazard, find_hazards
-from lakebraid.tasks.open_files import read_log
 from lakebraid.tasks.staged_file import StagedFile
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from lakebraid import limits
 from lakebraid.digits import whole_number
-from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired, StorageError
+from lakebraid.errors import ClaimLost, CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired, StorageError
 from lakebraid.format.names import State, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.services.merging.engine import LOCAL, MergeEngine
@@ -25,8 +25,8 @@ from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.merging.compact import RunTask, SizedTask
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.actions.plans import ClaimLost, check_claimable, claim, release
-from lakebraid.txn.actions.rollback import finish_rollback, take_back_plan
+from lakebraid.txn.actions.plans import check_claimable, claim, release
+from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
 from lakebraid.txn.hudi.reconcile import rolled_back_since
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
@@ -275,7 +275,7 @@ def _is_whole(ledger: Ledger, start: str, load: Callable[[Ledger, str], object])
 
 
 def _give_back(ledger: Ledger, held: Held) -> None:
-    rollback = take_back_plan(ledger, held.txn, held.start, lambda plan: plan.epoch == held.epoch)
+    rollback = decide_withdrawal(ledger, held.txn, held.start, lambda plan: plan.epoch == held.epoch)
     if rollback is None:
         release(ledger, held.txn, held.start, held.epoch)
     else:
@@ -344,8 +344,7 @@ def _state(ledger: Ledger) -> LedgerState:
     """The state as a decision would see it: beside Hudi the newest entry may be void."""
     if not ledger.is_shared:
         return ledger.newest().state
-    found: LedgerState = ledger.decide("", lambda now: Already(now.state))
-    return found
+    return ledger.decide("", lambda now: Already(now.state))
 
 
 def _is_held(ledger: Ledger, held: Held) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.errors import InvalidArgument
-from lakebraid.model.config import META_COLUMNS
+from lakebraid.model.config import META_COLUMNS, RECORD_KEY
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
@@ -52,7 +51,7 @@ class RowChanges:
     @property
     def keys(self) -> pa.Array:
         """The keys' texts."""
-        return self.rows.column("_hoodie_record_key").combine_chunks()
+        return self.rows.column(RECORD_KEY).combine_chunks()
 
     @property
     def partitions(self) -> pa.Array:
@@ -127,21 +126,6 @@ def gather(plan: WritePlan, pieces: Sequence[Piece], task: int) -> RowChanges:
         tuple(dict.fromkeys(f.split(".")[0] for f in (*plan.config.record_keys, *plan.config.partition_fields))),
         tuple(pieces),
     )
-
-
-def check_fillable(changes: RowChanges, at: Ints, schema: pa.Schema) -> None:
-    """InvalidArgument if these rows of a partial update are of new keys, and lack a column that may not be null."""
-    if changes.present is None or not len(at):
-        return
-    lacking = next((f.name for f in schema if f.name not in changes.present and not f.nullable), None)
-    if lacking is not None:
-        key = changes.keys[int(at[0])].as_py()
-        raise InvalidArgument(
-            f"The key {key!r:.200} has no row yet, and the partial update does not bring the column {lacking!r}, which may "
-            "not be null. Nothing was published. Insert whole rows for new keys, or add the column to the update.",
-            column=lacking,
-            key=key,
-        )
 
 
 def _part(plan: WritePlan, piece: Piece, rules: MergeRules) -> tuple[pa.Table, Bools, Bools]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.errors import InvalidArgument
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.ordering import Bools, Ints, order_keys, winners
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.lookup.assign import Find, Ground, Lookup, Placed, by_partition
@@ -102,7 +103,7 @@ def _check_dead(
 
 
 def _cannot_move(changes: RowChanges, row: int, home: Target) -> InvalidArgument:
-    key = changes.rows.column("_hoodie_record_key")[int(row)].as_py()
+    key = changes.rows.column(RECORD_KEY)[int(row)].as_py()
     return InvalidArgument(
         f"A partial update cannot move the key {key!r:.200} out of partition {home.partition!r}: its other columns would be "
         "missing. Nothing was published. Write whole rows to move it.",

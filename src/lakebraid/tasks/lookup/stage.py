@@ -9,16 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lakebraid.model.config import TableType
+from lakebraid.model.config import RECORD_KEY, TableType
 from lakebraid.model.values.cutting import take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.lookup.assign import Find, Ground, Placed, by_number, place_by_keys, place_in_buckets
-from lakebraid.tasks.lookup.changes import RowChanges, check_fillable
+from lakebraid.tasks.lookup.changes import RowChanges
 from lakebraid.tasks.lookup.relocate import place_everywhere
 from lakebraid.tasks.merging.rewrite import rewrite_group, whole_rows
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import Places, WritePlan, write_rows
-from lakebraid.tasks.writing.skeletons import KnownKeys
+from lakebraid.tasks.writing.skeletons import KnownKeys, check_fillable
 
 
 def place(
@@ -31,7 +31,9 @@ def place(
         changes, placed = place_everywhere(storage, plan, changes, ground, find)
     else:
         placed = place_by_keys(plan, changes, ground, find)
-    check_fillable(changes, np.flatnonzero(placed.are_new), plan.schema)
+    if changes.present is not None and placed.are_new.any():
+        first = int(np.flatnonzero(placed.are_new)[0])
+        check_fillable(changes.rows.column(RECORD_KEY).slice(first, 1), changes.present, plan.schema)
     return changes, placed
 
 

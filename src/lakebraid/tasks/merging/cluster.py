@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.names import BaseFileName
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.ordering import Ints
 from lakebraid.model.values.cutting import take_pieces, take_rows
 from lakebraid.storage.protocol import Storage
@@ -92,7 +93,7 @@ def _in_order(storage: Storage, plan: MergeContext, task: ClusterTask) -> tuple[
 
 def _held(batches: Iterable[pa.Table], plan: MergeContext) -> tuple[pa.Table, Ints]:
     """All rows, with no more columns than the order needs if they are too many; and the bytes of each row."""
-    narrow = list(plan.sort_by or ("_hoodie_record_key",))
+    narrow = list(plan.sort_by or (RECORD_KEY,))
     held: list[pa.Table] = []
     sizes: list[Ints] = []
     taken = 0

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.format.log.blocks import POSITIONS, HeaderKey, LogBlock, format_log
 from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.model.schema.avro_text import row_schema_text
@@ -206,7 +207,7 @@ def _tombstones(plan: MergeContext, partition: str, versions: Versions, rows: In
 def _marked_rows(plan: MergeContext, schema_text: str, versions: Versions, rows: Ints, time: str) -> Iterator[LogBlock]:
     """Deletes that no delete block can tell, as the rows they came as: those mark themselves as deleted."""
     told = take_rows(versions.rows, rows).select(list(plan.read.columns))
-    told = told.filter(pc.is_valid(told.column("_hoodie_record_key")))
+    told = told.filter(pc.is_valid(told.column(RECORD_KEY)))
     form = block_format("parquet", plan.schema, plan.read.rules.order_columns)
     yield from row_blocks(BlockRules(time, schema_text, form), told)
 

@@ -25,7 +25,7 @@ from lakebraid.format.parquet.rows import read_parquet_block
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.schema.conform import conform
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.open_files import read_log
+from lakebraid.tasks.data_files import read_log
 from lakebraid.tasks.reading.versions import marked_deleted
 
 

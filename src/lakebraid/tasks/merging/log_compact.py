@@ -26,15 +26,14 @@ import pyarrow as pa
 from lakebraid.format.log.blocks import POSITIONS, BlockType, HeaderKey, LogBlock, format_log, read_blocks
 from lakebraid.format.log.delete_list import DeletedKeys
 from lakebraid.format.names import LogFileName
-from lakebraid.model.config import PartialMode
+from lakebraid.model.config import RECORD_KEY, PartialMode
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.ordering import Ints, winners
 from lakebraid.model.schema.avro_text import row_schema_text, states_skeletons
 from lakebraid.model.values.cutting import take_rows
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import place_file
+from lakebraid.tasks.data_files import place_file, read_log
 from lakebraid.tasks.merging.compact import CompactTask, MergeContext, fits_delete_block
-from lakebraid.tasks.open_files import read_log
 from lakebraid.tasks.reading.blocks import Decoded, PlacedBlock, decode_block, placed_blocks
 from lakebraid.tasks.reading.versions import Versions, join_decoded
 from lakebraid.tasks.staged_file import StagedFile
@@ -123,7 +122,7 @@ def _merged(run: list[PlacedBlock], kind: str, plan: MergeContext, task: Compact
 
 
 def _copied(run: list[PlacedBlock], plan: MergeContext) -> _Written:
-    keys = pa.schema([plan.read.schema.field("_hoodie_record_key")])
+    keys = pa.schema([plan.read.schema.field(RECORD_KEY)])
     counts = [(len(found.rows), isinstance(found.rows, DeletedKeys)) for found in _decoded(run, plan, keys)]
     rows, deletes = sum(n for n, gone in counts if not gone), sum(n for n, gone in counts if gone)
     return _Written(tuple(placed.block for placed in run), rows, deletes)
@@ -212,5 +211,5 @@ def _block_rules(plan: MergeContext, schema_text: str, run: Iterable[PlacedBlock
         plan.start,
         schema_text,
         block_format("avro" if forms == {BlockType.AVRO} else "parquet", plan.schema, rules.order_columns),
-        statistics=tuple(dict.fromkeys(("_hoodie_record_key", *rules.key_columns, *rules.order_columns))),
+        statistics=tuple(dict.fromkeys((RECORD_KEY, *rules.key_columns, *rules.order_columns))),
     )

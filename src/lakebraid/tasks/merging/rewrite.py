@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.keys.order import sort_keys
 from lakebraid.model.merge_rules import MergeRules, merge_rules
 from lakebraid.model.ordering import Bools, winners
@@ -139,4 +140,4 @@ class _Tally:
 def _in_key_order(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """The rows of a new group, sorted: their keys' statistics then say more, and equal rows make equal files."""
     rows = pa.concat_tables(list(batches)).combine_chunks()
-    yield from take_pieces(rows, sort_keys(rows.column("_hoodie_record_key").combine_chunks())[0])
+    yield from take_pieces(rows, sort_keys(rows.column(RECORD_KEY).combine_chunks())[0])

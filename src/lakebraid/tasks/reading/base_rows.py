@@ -17,8 +17,8 @@ from lakebraid.format.parquet.rows import CheckedFile, columns_digest, open_parq
 from lakebraid.model.merge_rules import KeyForm
 from lakebraid.model.schema.conform import conform
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.open_files import base_source
-from lakebraid.tasks.reading.key_cache import KEPT_KEYS, KeyRows, key_rows
+from lakebraid.tasks.data_files import base_source
+from lakebraid.tasks.reading.cache import KEPT_KEYS, KeyRows, key_rows
 from lakebraid.tasks.reading.ranks import RANKS, ranks_type, with_column, with_ranks_of
 from lakebraid.tasks.reading.versions import row_keys
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,21 +13,21 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, UnsupportedTable
-from lakebraid.format.avro.rows import parse_avro_block
+from lakebraid.format.avro.rows import parse_avro_block, parse_avro_blocks
 from lakebraid.format.damage import damaged
 from lakebraid.format.log.blocks import BlockType, LogBlock, read_blocks
 from lakebraid.format.log.delete_list import DeletedKeys, parse_delete_block
 from lakebraid.format.parquet.rows import ParquetBlock
 from lakebraid.format.times import is_instant_time
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.log_order import BlockOrigin, Placed, place_blocks, place_blocks_layout1
 from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.schema.conform import widen
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.open_files import read_log
-from lakebraid.tasks.reading.block_cache import KEPT
+from lakebraid.tasks.data_files import read_log
+from lakebraid.tasks.reading.cache import KEPT
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
-_RECORD_KEY = "_hoodie_record_key"
 _HOLD_ROWS = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE, BlockType.HFILE)
 
 
@@ -114,7 +115,7 @@ def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys
     if block.type is BlockType.AVRO:
         rows = parse_avro_block(block.content, block.schema_text or "", where)
     elif block.type is BlockType.PARQUET:
-        columns = [*schema.names, *([_RECORD_KEY] if block.is_partial else [])]
+        columns = [*schema.names, *([RECORD_KEY] if block.is_partial else [])]
         opened = ParquetBlock(block.content, where)
         if keys is not None and not block.is_partial and not _may_hold(opened, where, rules, schema, keys):
             columns = []
@@ -156,3 +157,37 @@ def _are_among(rows: pa.Table, where: str, rules: MergeRules, schema: pa.Schema,
         return True
     column = widen(rows.column(0), schema.field(rules.key_columns[0]).type, where)
     return bool(pc.any(pc.is_in(column, value_set=keys)).as_py())
+
+
+def decoded_together(placed: Sequence[PlacedBlock]) -> dict[str, Decoded]:
+    """What the Avro blocks among these hold, by where they lie, perhaps decoded before.
+
+    Neighbours are decoded by one call of the reader, which costs more than the rows of a small block.
+    """
+    found = {}
+    for run in _runs([p for p in placed if p.block.type is BlockType.AVRO]):
+        tables = KEPT.all_rows([member.block for member in run], (), partial(_decoded_run, run))
+        for member, rows in zip(run, tables, strict=True):
+            found[member.where] = Decoded(rows, member.block.is_partial, member.where)
+    return found
+
+
+def _decoded_run(run: Sequence[PlacedBlock], numbers: Sequence[int]) -> list[pa.Table]:
+    """The rows of these of the run."""
+    contents, places = [run[n].block.content for n in numbers], [run[n].where for n in numbers]
+    return parse_avro_blocks(contents, run[0].block.schema_text or "", places)
+
+
+def _runs(placed: Sequence[PlacedBlock]) -> Iterator[list[PlacedBlock]]:
+    """Neighbours of one schema, not too many bytes of them."""
+    run: list[PlacedBlock] = []
+    room = 0
+    for block in placed:
+        size = len(block.block.content)
+        if run and (size > room or block.block.schema_text != run[0].block.schema_text):
+            yield run
+            run = []
+        room = (room if run else limits.AVRO_TOGETHER_BYTES) - size
+        run.append(block)
+    if run:
+        yield run

@@ -1,18 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this process read last, for the next read: so many bytes of it, and the longest unused goes first."""
+"""What this process decoded last, for the next read: the rows of small log blocks, and the keys of base files.
+
+A query over an un-compacted table spends a third of its time on opening many small blocks, and the next query opens the
+same ones. A reader that follows a table asks again and again which rows of the newest commit are new, over the same base
+files; reading their bytes takes a quarter of decoding them.
+
+Both are known by a digest of their bytes, not by their names: a file that was replaced, a table that was made anew under
+the same name or another user's view of it can never be mistaken for what was there before, and no entry has to be dropped
+when something changes. The bytes are still read from storage each time.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebraid import limits
+from lakebraid.format.log.blocks import BlockType, LogBlock
+from lakebraid.model.ordering import Ints
 
 T = TypeVar("T")
+_search_sorted: Any = getattr(pc, "search_sorted", None)
+"""Not in the oldest pyarrow that we take."""
 
 
 class Kept(Generic[T]):
-    """Values by what they were made from, which must say all that decides what they are."""
+    """Values by what they were made from, which must say all that decides what they are; the longest unused go first."""
 
     def __init__(self, bytes_max: int, size: Callable[[T], int]) -> None:
         self._bytes_max, self._size = bytes_max, size
@@ -44,3 +65,119 @@ class Kept(Generic[T]):
     def taken(self) -> int:
         """Bytes in memory of what is kept."""
         return self._taken
+
+
+class KeptBlocks:
+    """Decoded rows by what they were decoded from; the longest unused go when they take more than `bytes_max`."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._kept: Kept[pa.Table] = Kept(bytes_max, _rows_bytes)
+
+    def rows(self, block: LogBlock, columns: Sequence[str], decode: Callable[[], pa.Table]) -> pa.Table:
+        """What `decode` gives or gave for these columns of a block of data with the same bytes."""
+        return self.all_rows([block], columns, lambda _: [decode()])[0]
+
+    def all_rows(
+        self,
+        blocks: Sequence[LogBlock],
+        columns: Sequence[str],
+        decode: Callable[[Sequence[int]], Sequence[pa.Table]],
+    ) -> list[pa.Table]:
+        """The same for several blocks: `decode` is told the numbers of all that were not decoded before, if there are any."""
+        origins = [_origin(block, columns) if self.may_keep(block) else None for block in blocks]
+        found = {n: None if origin is None else self._kept.get(origin) for n, origin in enumerate(origins)}
+        missing = [n for n, rows in found.items() if rows is None]
+        for n, rows in zip(missing, decode(missing) if missing else (), strict=True):
+            found[n] = rows
+            if origins[n] is not None:
+                self._kept.keep(origins[n], rows)
+        return [found[n] for n in range(len(blocks))]
+
+    @staticmethod
+    def may_keep(block: LogBlock) -> bool:
+        """Whether a block is small enough to be decoded as a whole, and kept."""
+        return len(block.content) <= limits.KEPT_BLOCK_BYTES_MAX
+
+    @property
+    def taken(self) -> int:
+        """Bytes in memory of what is kept."""
+        return self._kept.taken
+
+
+def _origin(block: LogBlock, columns: Sequence[str]) -> tuple[Any, ...]:
+    """All that decides what decoding gives: of an Avro block all columns are decoded, as its schema names them."""
+    told = (block.schema_text or "",) if block.type is BlockType.AVRO else tuple(columns)
+    return (blake2b(block.content, digest_size=16).digest(), block.type, block.is_partial, told)
+
+
+def _rows_bytes(rows: pa.Table) -> int:
+    return int(rows.get_total_buffer_size())
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """Rows of a base file, of which only the key columns were read."""
+
+    rows: pa.Table
+    keys: pa.Array
+    """In the form of the rules."""
+    rises: bool
+    """Whether they are sorted, as in base files that we write."""
+
+    def places(self, wanted: pa.Array | None) -> Ints:
+        """Where the wanted keys stand. In sorted ones looking takes a sixth of hashing them all."""
+        if wanted is None or not len(wanted):
+            return np.zeros(0, np.int64)
+        if self.rises:
+            first, behind = (
+                np.asarray(_search_sorted(self.keys, wanted, side=side)).astype(np.int64) for side in ("left", "right")
+            )
+            if (behind - first <= 1).all():  # as it should be, but nobody vouches for a file
+                return np.sort(first[behind > first])
+        return np.flatnonzero(np.asarray(pc.is_in(self.keys, value_set=wanted)))
+
+
+def key_rows(rows: pa.Table, keys: pa.Array) -> KeyRows:
+    """These rows and their keys."""
+    may_search = _search_sorted is not None and not keys.null_count
+    rises = may_search and bool(pc.all(pc.less_equal(keys[:-1], keys[1:]), min_count=0).as_py())
+    return KeyRows(rows, keys, rises)
+
+
+class KeptKeys:
+    """Key columns by where they are from; the longest unused go when they take more than `bytes_max`."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._kept: Kept[tuple[KeyRows, ...]] = Kept(bytes_max, _keys_bytes)
+        self.bytes_max = bytes_max
+
+    def rows(self, origin: tuple[Any, ...], read: Callable[[], Iterable[KeyRows]]) -> Iterator[KeyRows]:
+        """What `read` gives or gave, step by step; it is kept once all was read."""
+        found = self._kept.get(origin)
+        if found is not None:
+            yield from found
+            return
+        parts: list[KeyRows] | None = []
+        for part in read():
+            if parts is not None:
+                parts.append(part)
+                parts = parts if _keys_bytes(parts) <= self.bytes_max // 4 else None  # and memory stays flat
+            yield part
+        if parts is not None:
+            self._kept.keep(origin, tuple(parts))
+
+    @property
+    def taken(self) -> int:
+        """Bytes in memory of what is kept."""
+        return self._kept.taken
+
+
+def _keys_bytes(parts: Iterable[KeyRows]) -> int:
+    return sum(int(part.rows.get_total_buffer_size()) for part in parts)
+
+
+KEPT = KeptBlocks(limits.KEPT_BLOCKS_BYTES)
+"""Of this process: a driver, or one of Spark's Python workers, which live longer than a query."""
+
+KEPT_KEYS = KeptKeys(limits.KEPT_KEYS_BYTES)
+"""Of this process."""

@@ -17,7 +17,7 @@ from lakebraid.model.predicate.parse import Predicate, columns_of
 from lakebraid.model.predicate.tree import column_path
 from lakebraid.model.schema.conform import conform, widen
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.open_files import open_base
+from lakebraid.tasks.data_files import open_base
 from lakebraid.tasks.reading.base_rows import Sought, open_base_of, rows_of_keys
 from lakebraid.tasks.reading.blocks import placed_blocks
 from lakebraid.tasks.reading.columns import Keeping
@@ -219,3 +219,21 @@ def _filled(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:
         return pc.fill_null(column, pa.array([text]).cast(kind)[0])
     except pa.ArrowInvalid:
         return column
+
+
+def has_schema(storage: Storage, plan: ReadPlan, task: SliceTask) -> bool:
+    """Whether every column of the table is in the file with the table's own type, or not there at all."""
+    if task.base_name is None:
+        return False
+    found = open_parquet(storage, task.base_name, task.base_size).schema_arrow
+    for field in plan.schema:
+        at = found.get_field_index(field.name)
+        if at >= 0 and not _is_same_type(found.field(at).type, field.type):
+            return False
+    return True
+
+
+def _is_same_type(found: object, wanted: object) -> bool:
+    return str(found).replace("item:", "element:").replace("array:", "element:").replace(" not null", "") == str(
+        wanted
+    ).replace("item:", "element:").replace(" not null", "")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakebraid.format.damage import damaged
 from lakebraid.format.log.delete_list import DeletedKeys
 from lakebraid.memory import check_held
-from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, PartialMode
+from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, RECORD_KEY, PartialMode
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
@@ -23,12 +23,9 @@ from lakebraid.model.schema.conform import conform, widen
 from lakebraid.model.values.arrow_numpy import filled, to_arrow, to_bools, to_ints
 from lakebraid.model.values.cutting import take_rows
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.reading.avro_blocks import decoded_together
-from lakebraid.tasks.reading.blocks import Decoded, Known, kept_or_decoded, placed_blocks
+from lakebraid.tasks.reading.blocks import Decoded, Known, decoded_together, kept_or_decoded, placed_blocks
 from lakebraid.tasks.reading.ranks import OTHERS
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
-
-_RECORD_KEY = "_hoodie_record_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +150,9 @@ def _block_keys(rows: pa.Table, conformed: pa.Table, rules: MergeRules) -> pa.Ar
     """The keys of a block's rows; a partial block may lack the key column, but always has the key's text."""
     if rules.key_form is KeyForm.COLUMN and rules.key_columns[0] not in rows.column_names:
         kind = conformed.schema.field(rules.key_columns[0]).type
-        if _RECORD_KEY not in rows.column_names:
+        if RECORD_KEY not in rows.column_names:
             return pa.nulls(rows.num_rows, kind)
-        return _one(widen(rows.column(_RECORD_KEY), kind, "a record key"))
+        return _one(widen(rows.column(RECORD_KEY), kind, "a record key"))
     return row_keys(conformed, rules)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of one base file, out of rows that come in batches."""
+"""The bytes of one base file, out of rows that come in batches; and the empty one with which a file group begins."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
+from lakebraid.format.names import BaseFileName
 from lakebraid.format.parquet.bloom import MAX_KEY, MIN_KEY, FilterOfKeys
 from lakebraid.format.parquet.write import ParquetFile
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.values.cutting import cut
+from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.data_files import place_file
 from lakebraid.tasks.reading.ranks import RANKS
+from lakebraid.tasks.staged_file import StagedFile
 
-_KEY: Final = "_hoodie_record_key"
 _FILE_NAME: Final = "_hoodie_file_name"
 _CONSTANT: Final = ("_hoodie_partition_path", _FILE_NAME)
 _UNSEARCHED: Final = (*_CONSTANT, "_hoodie_commit_seqno")
@@ -57,13 +61,21 @@ def format_base_file(
     keys = FilterOfKeys() if has_filter else None
     for rows in _row_groups(chain([] if first is None else [first], batches)):
         if keys is not None:
-            keys.add(rows.column(_KEY))
+            keys.add(rows.column(RECORD_KEY))
         file.add(_named(rows, stored, name))
         count += rows.num_rows
-        least, greatest = _wider((least, greatest), key_range(rows.column(_KEY)))
+        least, greatest = _wider((least, greatest), key_range(rows.column(RECORD_KEY)))
     known = {MIN_KEY: least, MAX_KEY: greatest, **(keys.entries() if keys is not None else {}), **_calendar(schema)}
     data = file.finish({key: value for key, value in known.items() if value is not None})
     return BaseContent(data, count, least, greatest)
+
+
+def place_seed(storage: Storage, start: str, schema: pa.Schema, partition: str, file_id: str) -> StagedFile:
+    """An empty base file with which a file group begins, put but not visible. Every attempt gives the same name and bytes."""
+    name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
+    content = format_base_file([], schema, name)
+    place_file(storage, start, partition, name, content.data)
+    return StagedFile(partition, file_id, name, len(content.data), 0, 0, is_base=True)
 
 
 def _calendar(schema: pa.Schema) -> dict[str, str]:

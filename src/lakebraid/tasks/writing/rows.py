@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import BaseFileName, LogFileName
-from lakebraid.model.config import TableConfig
+from lakebraid.model.config import RECORD_KEY, TableConfig
 from lakebraid.model.grouping import Group, group_rows, join_group
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.buckets import bucket_ids
@@ -177,7 +177,7 @@ def _block_rules(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> BlockRul
         schema_text=row_schema_text(stated, plan.config.name),
         block_format=block_format(plan.block_format, rows.schema, rules.order_columns),
         is_partial=plan.columns is not None,
-        statistics=tuple(dict.fromkeys(("_hoodie_record_key", *rules.key_columns, *rules.order_columns))),
+        statistics=tuple(dict.fromkeys((RECORD_KEY, *rules.key_columns, *rules.order_columns))),
         is_small=rows.nbytes < limits.LOG_BLOCK_SMALL_BYTES,
     )
 

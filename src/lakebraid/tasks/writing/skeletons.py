@@ -11,7 +11,7 @@ keeps the columns that the partial update did not name. docs/decisions/0009-part
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.errors import InvalidArgument
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.ordering import Bools
 from lakebraid.model.schema.avro_text import skeleton_schema_text
 from lakebraid.model.schema.conform import with_meta
@@ -62,18 +63,18 @@ def skeletons(rows: pa.Table, are_new: Bools, schema: pa.Schema, table: str) -> 
     if not are_new.any():
         return None
     new = rows.filter(pa.array(are_new))
-    _check_fillable(new, schema)
-    whole = with_meta(schema)
     given = {*new.column_names}
+    check_fillable(new.column(RECORD_KEY), given, schema)
+    whole = with_meta(schema)
     columns = [new.column(f.name) if f.name in given else pa.nulls(new.num_rows, f.type) for f in whole]
     return Skeletons(pa.Table.from_arrays(columns, schema=whole), skeleton_schema_text(schema, table))
 
 
-def _check_fillable(new: pa.Table, schema: pa.Schema) -> None:
-    given = {*new.column_names}
+def check_fillable(new_keys: pa.ChunkedArray, given: Collection[str], schema: pa.Schema) -> None:
+    """InvalidArgument if rows of new keys, which have only the given columns, lack one that may not be null."""
     lacking = next((field.name for field in schema if field.name not in given and not field.nullable), None)
     if lacking is not None:
-        key = new.column("_hoodie_record_key")[0].as_py()
+        key = new_keys[0].as_py()
         raise InvalidArgument(
             f"The key {key!r:.200} has no row yet, and the partial update does not bring the column {lacking!r}, which may "
             "not be null. Nothing was published. Insert whole rows for new keys, or add the column to the update.",

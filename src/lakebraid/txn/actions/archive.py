@@ -22,7 +22,7 @@ from lakebraid.model.timeline.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo
 from lakebraid.txn.actions.history import add_to_history, merge_layers, point_at_newest, tidy_history
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 T = TypeVar("T")
 
@@ -55,39 +55,38 @@ class Chosen:
         return self.instants[-1].request_time if self.instants else None
 
 
-def decide_archive(ledger: Ledger, txn: str, choose: Callable[[Round], Chosen]) -> Chosen:
+def decide_archive(ledger: Ledger, decider: str, choose: Callable[[Round], Chosen]) -> Chosen:
     """Decides up to where instants are archived. `choose` is asked in every round anew."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[Chosen]:
         chosen = choose(now)
         if chosen.until is None or chosen.until <= now.state.archived:
             return Already(chosen)
         file = chosen.schema_file or now.state.schema_file
         return Decision("archive", replace(now.state, archived=chosen.until, schema_file=file), value=chosen)
 
-    found: Chosen = ledger.decide(txn, rule)
-    return found
+    return ledger.decide(decider, rule)
 
 
-def finish_archive(ledger: Ledger, txn: str) -> int:
-    """Moves everything that was decided to be archived, by whomever; gives how many instants left the timeline."""
+def finish_archive(ledger: Ledger, decider: str) -> int:
+    """Moves everything that was decided to be archived, also by other processes; gives how many instants left the timeline."""
     moved = 0
     while True:
-        count, is_done = _beside_hudi(ledger, txn, lambda archived, number: _move(ledger, archived, number))
+        count, is_done = _beside_hudi(ledger, decider, lambda archived, number: _move(ledger, archived, number))
         moved += count
         if is_done:
             return moved
 
 
-def tend_history(ledger: Ledger, txn: str) -> None:
-    """Merges the history's files, points at its newest manifest and removes what nobody needs."""
+def tend_history(ledger: Ledger, decider: str) -> None:
+    """Merges the history's files, points at its newest manifest and removes files that no reader needs."""
 
     def tend(_: str, __: int) -> None:
         merge_layers(ledger.storage, ledger.config)
         point_at_newest(ledger.storage, ledger.config)
         tidy_history(ledger.storage, ledger.config)
 
-    _beside_hudi(ledger, txn, tend)
+    _beside_hudi(ledger, decider, tend)
 
 
 def archivable(timeline: Timeline, archived: str) -> list[Instant]:
@@ -97,13 +96,12 @@ def archivable(timeline: Timeline, archived: str) -> list[Instant]:
     return [i for i in done if i.request_time <= archived and i is not newest_clean]
 
 
-def _beside_hudi(ledger: Ledger, txn: str, do: Callable[[str, int], T]) -> T:
+def _beside_hudi(ledger: Ledger, decider: str, do: Callable[[str, int], T]) -> T:
     """Does something with what is archived and the number of the newest entry, which is true; on a shared table under
     Hudi's lock, for Hudi archives as well.
     """
     if ledger.is_shared:
-        found: T = ledger.decide(txn, lambda now: Already(do(now.state.archived, now.number - 1)))
-        return found
+        return ledger.decide(decider, lambda now: Already(do(now.state.archived, now.number - 1)))
     entry = ledger.settled()
     return do(entry.state.archived, entry.number)
 

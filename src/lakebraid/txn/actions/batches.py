@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lakebraid import limits
-from lakebraid.errors import CommitRefused, InvalidArgument
+from lakebraid.errors import BatchRepeated, InvalidArgument
 from lakebraid.format.damage import damaged
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.table.loading import load_commit
 from lakebraid.txn.ledger.entries import Batch, PublishedBatch, without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 BATCH: Final = "lakebraid.batch"
 """In a commit's extra metadata: the batch that it brings."""
@@ -29,10 +29,6 @@ STREAM: Final = "lakebraid.stream"
 """The same: the stream that numbered it."""
 BEFORE: Final = "lakebraid.batch.before"
 """The same: the batch that its writer had published before, so that a restore can return to it."""
-
-
-class BatchRepeated(CommitRefused):
-    """The batch is published already; nothing of this attempt is visible, now or later, and nothing is missing."""
 
 
 def named_batch(writer: str | None, number: int | None, stream: str = "") -> Batch | None:
@@ -115,12 +111,12 @@ def batches_without(now: Round, undone: Iterable[Instant]) -> Mapping[str, Publi
 def forget_writer(ledger: Ledger, writer: str) -> bool:
     """Lets the numbers of a writer begin again; False if it has published no batch."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[bool]:
         if writer not in now.state.batches:
             return Already(value=False)
         return Decision("forget", replace(now.state, batches=without(now.state.batches, writer)), value=True)
 
-    return bool(ledger.decide(ledger.clock.token(), rule))
+    return ledger.decide(ledger.clock.token(), rule)
 
 
 def _check_room(now: Round, batch: Batch) -> None:

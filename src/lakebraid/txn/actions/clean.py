@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cleaning: which files go is decided once; whoever comes by deletes them, any number of times, at any time.
+"""Cleaning: which files go is decided once; any process deletes them then, any number of times, at any time.
 
 The plan is on the timeline before the first file goes, so a reader that misses a file finds out why. A file that a
 decided clean names is dead for ever: nothing that is decided later may need it.
@@ -22,9 +22,9 @@ from lakebraid.format.timeline.services import (
     parse_clean_plan,
 )
 from lakebraid.tasks.data_files import in_partition
-from lakebraid.txn.ledger.entries import LedgerState, without
+from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.liveness.leases import forget_beats
 
 
@@ -47,14 +47,14 @@ class Done:
     plan: CleanPlan
 
 
-def decide_clean(ledger: Ledger, txn: str, build: Callable[[Round, str], Removal]) -> str | None:
+def decide_clean(ledger: Ledger, decider: str, build: Callable[[Round, str], Removal]) -> str | None:
     """The start of a new clean, or None if nothing may go. `build` says what, in every round anew.
 
     While a restore is unfinished nothing is removed: what it goes back to is not on the timeline yet.
     """
 
-    def rule(now: Round) -> Decision | Already:
-        mine = next((start for start, owner in now.state.cleans.items() if owner == txn), None)
+    def rule(now: Round) -> Outcome[str | None]:
+        mine = next((start for start, owner in now.state.cleans.items() if owner == decider), None)
         if mine is not None or now.state.restores:
             return Already(mine)
         start = now.time()
@@ -63,35 +63,35 @@ def decide_clean(ledger: Ledger, txn: str, build: Callable[[Round, str], Removal
         if removal.plan is None:
             if len(leases) == len(now.state.leases):
                 return Already(None)
-            return Decision("drop leases", replace(now.state, leases=leases))
+            return Decision("drop leases", replace(now.state, leases=leases), value=None)
         names = (TimelineFileName(start, None, "clean", s).format() for s in (State.REQUESTED, State.INFLIGHT))
         state = now.timed(
-            cleans={**now.state.cleans, start: txn},
+            cleans={**now.state.cleans, start: decider},
             horizon=max(now.state.horizon, removal.horizon),
             leases=leases,
         )
         files = zip((format_clean_plan(removal.plan, ledger.storage.url), b""), names, strict=True)
-        return Decision("clean", state, tuple(files), start)
+        return Decision("clean", state, tuple(files), value=start)
 
-    found = ledger.decide(txn, rule)
+    found = ledger.decide(decider, rule)
     forget_beats(ledger)
-    return None if found is None else str(found)
+    return found
 
 
-def finish_clean(ledger: Ledger, txn: str, start: str) -> Done | None:
-    """Executes a decided clean; None if it is done already, or somebody else was faster."""
-    # Whatever was decided is made true first: the plan is seen on the timeline before a file goes.
-    state: LedgerState = ledger.decide(txn, lambda now: Already(now.state))
+def finish_clean(ledger: Ledger, decider: str, start: str) -> Done | None:
+    """Executes a decided clean; None if it is done already, or another process was faster."""
+    # The newest decision is applied first: the plan is seen on the timeline before a file goes.
+    state = ledger.decide(decider, lambda now: Already(now.state))
     if start not in state.cleans:
         return None
     storage, began = ledger.storage, ledger.clock.monotonic()
     plan = load_clean_plan(ledger, start)
     if plan is None:
-        _decide_done(ledger, txn, start, None)  # Apache Hudi ended it, and has archived it since
+        _decide_done(ledger, decider, start, None)  # Apache Hudi ended it, and has archived it since
         return None
     storage.delete([in_partition(partition, name) for partition, names in plan.files.items() for name in names])
     metadata = _metadata(start, plan, int((ledger.clock.monotonic() - began) * 1000))
-    completion = _decide_done(ledger, txn, start, metadata)
+    completion = _decide_done(ledger, decider, start, metadata)
     return None if completion is None else Done(completion, plan)
 
 
@@ -116,19 +116,18 @@ def _metadata(start: str, plan: CleanPlan, took_ms: int) -> CleanMetadata:
     )
 
 
-def _decide_done(ledger: Ledger, txn: str, start: str, metadata: CleanMetadata | None) -> str | None:
-    """When it was done, if it is now; None if somebody else has done it. Hudi finishes cleans that it finds, ours too."""
+def _decide_done(ledger: Ledger, decider: str, start: str, metadata: CleanMetadata | None) -> str | None:
+    """When it was done, if it is now; None if another process has done it. Hudi finishes cleans that it finds, ours too."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         if start not in now.state.cleans:
             return Already(None)
         cleans = without(now.state.cleans, start)
         is_pending = any(i.action == "clean" and i.request_time == start for i in now.timeline().pending)
         if metadata is None or not is_pending:
-            return Decision("cleaned", replace(now.state, cleans=cleans))
+            return Decision("cleaned", replace(now.state, cleans=cleans), value=None)
         done = now.time()
         name = TimelineFileName(start, done, "clean", State.COMPLETED).format()
-        return Decision("cleaned", now.timed(cleans=cleans), ((format_clean_metadata(metadata), name),), done)
+        return Decision("cleaned", now.timed(cleans=cleans), ((format_clean_metadata(metadata), name),), value=done)
 
-    found: str | None = ledger.decide(txn, rule)
-    return found
+    return ledger.decide(decider, rule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from lakebraid.clock import Clock
 from lakebraid.errors import InvalidArgument
-from lakebraid.format.names import BaseFileName, State, TimelineFileName
+from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.properties import format_properties
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.format.times import format_instant_time, next_instant_time
@@ -15,12 +15,12 @@ from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.creating import check_vacant
 from lakebraid.table.loading import PROPERTIES
-from lakebraid.tasks.data_files import place_file, place_partition
+from lakebraid.tasks.data_files import place_partition
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import format_base_file
+from lakebraid.tasks.writing.base_file import place_seed
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Decision, Round
 from lakebraid.txn.liveness.markers import forget
 from lakebraid.txn.stats import write_stats
 from lakebraid.txn.writer import FIXED_IDS
@@ -44,7 +44,7 @@ def create_table(storage: Storage, clock: Clock, spec: TableSpec) -> None:
     forget(storage, start)
 
 
-def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) -> Decision | Already:
+def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) -> Decision[None]:
     storage = now.ledger.storage
     if now.number > 1:
         raise InvalidArgument(
@@ -61,16 +61,10 @@ def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) 
     properties = format_properties({**spec.properties, FIXED_IDS: "true"})
     state = LedgerState(last=completion, schema_file=name if extra else None, is_fresh=True)
     files_to_appear = (*((b"", p) for p in pending), (format_commit(metadata), name), (properties, PROPERTIES))
-    return Decision("create", state, files_to_appear)
+    return Decision("create", state, files_to_appear, value=None)
 
 
 def _seed(storage: Storage, spec: TableSpec, start: str) -> list[StagedFile]:
     """An empty base file for every bucket: Hudi's readers hide a bucket whose first write is pending (trap 1)."""
-    files = []
-    for bucket in range(spec.config.buckets or 0):
-        file_id = bucket_file_id(bucket)
-        name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
-        content = format_base_file([], spec.schema, name)
-        place_file(storage, start, "", name, content.data)
-        files.append(StagedFile("", file_id, name, len(content.data), 0, 0, is_base=True))
-    return files
+    buckets = range(spec.config.buckets or 0)
+    return [place_seed(storage, start, spec.schema, "", bucket_file_id(bucket)) for bucket in buckets]

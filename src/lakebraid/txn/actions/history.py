@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing the history: a Parquet file, then the next manifest, created only if absent; whoever loses looks again.
+"""Writing the history: a Parquet file, then the next manifest, created only if absent; the loser of that race looks again.
 
 A manifest holds everything that the one before it held, so what was archived once stays archived, and a file that is
 named no more is never named again. An archiver that slept while its number was used, and removed again, creates a
@@ -201,7 +201,7 @@ def _put(storage: Storage, path: str, rows: list[ArchivedInstant]) -> int | None
 
 
 def _create_manifest(storage: Storage, config: TableConfig, seen: Manifest, files: Iterable[HistoryFile]) -> None:
-    """Creates the manifest after the one that was seen, if nobody has; who wants to know whether it counts looks again."""
+    """Creates the manifest after the one that was seen, if it is not there; the caller looks again to know whether its own counts."""
     number = max(seen.number, *seen.numbers, 0) + 1  # past torn ones of Hudi, too
     with contextlib.suppress(ObjectExists, OutcomeUnknown):
         storage.create(f"{config.history_folder}/{manifest_name(number)}", format_manifest(files))

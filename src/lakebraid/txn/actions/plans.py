@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of table services: decided once, claimed by one executor at a time, published by the last one to claim.
 
-A removable plan is claimed once in its life: if that attempt fails, or nobody comes for long, the whole plan is rolled
-back (rollback.py), so that it blocks nobody. Other plans stay until somebody has executed them (RFC-79).
+A removable plan is claimed once in its life: if that attempt fails, or no executor comes for long, the whole plan is
+withdrawn (rollback.py), so that it blocks no writer. Other plans stay until they are executed (RFC-79).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lakebraid.errors import CommitRefused
+from lakebraid.errors import ClaimLost
 from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.model.timeline.instant import COMPLETED_AS
@@ -18,20 +18,21 @@ from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_r
 from lakebraid.txn.actions.write import completed_at, decide_publishing
 from lakebraid.txn.ledger.entries import PendingPlan, without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
-
-
-class ClaimLost(CommitRefused):
-    """Another executor has the plan now, or it is done; nothing of this attempt is visible."""
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 
 def decide_plan(
-    ledger: Ledger, txn: str, action: str, build: Callable[[Round, str], bytes | None], *, is_removable: bool = False
+    ledger: Ledger,
+    decider: str,
+    action: str,
+    build: Callable[[Round, str], bytes | None],
+    *,
+    is_removable: bool = False,
 ) -> str | None:
     """The start of a new plan, or None if there is nothing to do. `build` gives its bytes, in every round anew."""
 
-    def rule(now: Round) -> Decision | Already:
-        mine = next((start for start, plan in now.state.plans.items() if plan.planner == txn), None)
+    def rule(now: Round) -> Outcome[str | None]:
+        mine = next((start for start, plan in now.state.plans.items() if plan.planner == decider), None)
         if mine is not None:
             return Already(mine)
         check_no_restore(now)
@@ -40,30 +41,29 @@ def decide_plan(
         if plan is None:
             return Already(None)
         name = TimelineFileName(start, None, action, State.REQUESTED).format()
-        pending = PendingPlan(action, txn, is_removable=is_removable)
+        pending = PendingPlan(action, decider, is_removable=is_removable)
         state = now.timed(plans={**now.state.plans, start: pending})
-        return Decision("plan", state, ((plan, name),), start)
+        return Decision("plan", state, ((plan, name),), value=start)
 
-    found = decide_after_restores(ledger, txn, rule)
-    return None if found is None else str(found)
+    return decide_after_restores(ledger, decider, rule)
 
 
 def claim(
-    ledger: Ledger, txn: str, start: str, *, seen: int | None, is_taken: Callable[[Round], bool] | None = None
+    ledger: Ledger, decider: str, start: str, *, seen: int | None, is_taken: Callable[[Round], bool] | None = None
 ) -> int:
     """The epoch of this executor's claim on a plan. ClaimLost if the claim is no longer the one that was judged.
 
     The epoch is the number of the entry, so a later claim always has a greater one. `is_taken` says in the round whether
-    somebody has the plan by now whose claim is not in the ledger.
+    an executor whose claim is not in the ledger has the plan by now.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[int]:
         plan = now.state.plans.get(start) or _foreign_plan(now, start)
         if plan is None:
             raise ClaimLost(
                 f"The plan {start} is done or was taken back. Nothing of this attempt is visible.", instant=start
             )
-        if plan.claimant == txn:
+        if plan.claimant == decider:
             return Already(plan.epoch)
         check_claimable(plan, start)
         if plan.epoch != (seen or 0) or (is_taken is not None and is_taken(now)):
@@ -73,11 +73,11 @@ def claim(
                 instant=start,
             )
         name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
-        claimed = replace(plan, epoch=now.number, claimant=txn, claimed_at=now.state.last)
+        claimed = replace(plan, epoch=now.number, claimant=decider, claimed_at=now.state.last)
         state = replace(now.state, plans={**now.state.plans, start: claimed})
-        return Decision("claim", state, ((b"", name),), now.number)
+        return Decision("claim", state, ((b"", name),), value=now.number)
 
-    return int(ledger.decide(txn, rule))
+    return ledger.decide(decider, rule)
 
 
 def check_claimable(plan: PendingPlan, start: str) -> None:
@@ -90,26 +90,28 @@ def check_claimable(plan: PendingPlan, start: str) -> None:
         )
 
 
-def release(ledger: Ledger, txn: str, start: str, epoch: int) -> None:
+def release(ledger: Ledger, decider: str, start: str, epoch: int) -> None:
     """Gives a claim back, so that the next executor need not wait until the heartbeat has expired.
 
     The plan has an epoch of its own afterwards, greater than that of the claim: late files of ours stay behind it.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[None]:
         plan = now.state.plans.get(start)
         if plan is None or plan.epoch != epoch:
-            return Already()
+            return Already(None)
         free = replace(plan, epoch=now.number, claimant="")
-        return Decision("release", replace(now.state, plans={**now.state.plans, start: free}))
+        return Decision("release", replace(now.state, plans={**now.state.plans, start: free}), value=None)
 
-    ledger.decide(txn, rule)
+    ledger.decide(decider, rule)
 
 
-def publish_plan(ledger: Ledger, txn: str, start: str, epoch: int, metadata: Callable[[Round], CommitMetadata]) -> str:
-    """The completion time of an executed plan; ClaimLost if somebody else has claimed it since."""
+def publish_plan(
+    ledger: Ledger, decider: str, start: str, epoch: int, metadata: Callable[[Round], CommitMetadata]
+) -> str:
+    """The completion time of an executed plan; ClaimLost if another executor has claimed it since."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str]:
         plan = now.state.plans.get(start)
         if plan is None:
             return Already(completed_at(now, start))
@@ -118,9 +120,9 @@ def publish_plan(ledger: Ledger, txn: str, start: str, epoch: int, metadata: Cal
         completion = now.time()
         name = TimelineFileName(start, completion, COMPLETED_AS[plan.action], State.COMPLETED).format()
         state = now.timed(plans=without(now.state.plans, start), is_fresh=False)
-        return Decision("publish", state, ((format_commit(metadata(now)), name),), completion)
+        return Decision("publish", state, ((format_commit(metadata(now)), name),), value=completion)
 
-    return decide_publishing(ledger, txn, start, rule)
+    return decide_publishing(ledger, decider, start, rule)
 
 
 def _foreign_plan(now: Round, start: str) -> PendingPlan | None:

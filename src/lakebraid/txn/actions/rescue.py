@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clearing up after writers that died: roll them back, finish what others began, remove files that nobody owns."""
+"""Clearing up after writers that died: roll them back, finish what others began, remove files that belong to no instant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import DataFile, load_commit, load_table
 from lakebraid.txn.actions.restore_files import finish_restore
-from lakebraid.txn.actions.rollback import finish_rollback, take_back, take_back_plan
+from lakebraid.txn.actions.rollback import decide_rollback, decide_withdrawal, finish_rollback
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.hudi.dead_jobs import adopt_rollback, find_dead
 from lakebraid.txn.ledger.entries import LedgerState
@@ -39,38 +39,38 @@ class RollbackResult:
     removed: tuple[str, ...] = ()
     """Files of writes that are over and left nothing else behind."""
     plans: tuple[str, ...] = ()
-    """Starts of removable plans that were taken back: they had failed, or nobody came for long."""
+    """Starts of removable plans that were withdrawn: they had failed, or no executor came for long."""
 
 
 def rescue(
     ledger: Ledger,
-    txn: str,
+    decider: str,
     *,
     timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS,
     plan_delay_ms: int = limits.PLAN_ROLLBACK_DELAY_MS,
 ) -> RollbackResult:
     """Rolls back every open write without a heartbeat for `timeout_ms` and finishes rollbacks that were begun; also
-    removable plans that nobody works on and that are older than `plan_delay_ms`.
+    removable plans without a living executor that are older than `plan_delay_ms`.
 
     Heartbeats only say whom to try: whether a write is taken back or published is decided in the ledger, once. All is
-    decided first and executed afterwards (RFC-79): whoever takes over has to execute, and nothing else to judge.
+    decided first and executed afterwards (RFC-79): a process that takes over has to execute, and nothing else to judge.
     """
     restores = sorted(ledger.newest().state.restores)
     for restore in restores:
-        finish_restore(ledger, txn, restore)
+        finish_restore(ledger, decider, restore)
     begun = sorted(ledger.newest().state.rollbacks)
     if ledger.is_shared:
         _, adoptable = find_dead(ledger, timeout_ms=timeout_ms)
-        begun += [r for r in adoptable if adopt_rollback(ledger, txn, r, timeout_ms=timeout_ms)]
+        begun += [r for r in adoptable if adopt_rollback(ledger, decider, r, timeout_ms=timeout_ms)]
     dead = _dead_writes(ledger, timeout_ms)
     writes = {
-        victim: take_back(ledger, txn, victim, timeout_ms, story=silent(timeout_ms, writer))
+        victim: decide_rollback(ledger, decider, victim, timeout_ms, story=silent(timeout_ms, writer))
         for victim, writer in dead.items()
     }
-    plans = _take_back_plans(ledger, txn, timeout_ms, plan_delay_ms)
+    plans = _decide_withdrawals(ledger, decider, timeout_ms, plan_delay_ms)
     decided = {victim: rollback for victim, rollback in (writes | plans).items() if rollback is not None}
     for rollback in dict.fromkeys((*begun, *decided.values())):
-        finish_rollback(ledger, txn, rollback)
+        finish_rollback(ledger, decider, rollback)
     rolled_back = tuple(victim for victim in decided if victim in writes)
     return RollbackResult(
         rolled_back, (*restores, *begun), plans=tuple(victim for victim in decided if victim in plans)
@@ -89,7 +89,7 @@ def _dead_writes(ledger: Ledger, timeout_ms: int) -> dict[str, str | None]:
     return {start: state.writer_of(start) for start in dead}
 
 
-def _take_back_plans(ledger: Ledger, txn: str, timeout_ms: int, delay_ms: int) -> dict[str, str | None]:
+def _decide_withdrawals(ledger: Ledger, decider: str, timeout_ms: int, delay_ms: int) -> dict[str, str | None]:
     """The rollbacks of removable plans that are old enough and show no life, by the starts of the plans."""
 
     def is_dead(start: str) -> bool:
@@ -98,11 +98,11 @@ def _take_back_plans(ledger: Ledger, txn: str, timeout_ms: int, delay_ms: int) -
         return age_ms >= delay_ms and is_expired(ledger.storage, ledger.config, start, now_ms, timeout_ms)
 
     removable = [start for start, plan in sorted(ledger.newest().state.plans.items()) if plan.is_removable]
-    return {s: take_back_plan(ledger, txn, s, lambda _: is_dead(s)) for s in removable if is_dead(s)}  # noqa: B023  called at once
+    return {s: decide_withdrawal(ledger, decider, s, lambda _: is_dead(s)) for s in removable if is_dead(s)}  # noqa: B023  called at once
 
 
 def sweep(storage: Storage, clock: Clock, config: TableConfig, ledger: Ledger) -> tuple[str, ...]:
-    """Removes data files that nobody will ever own: late ones of zombie tasks, and of executors that lost their claim;
+    """Removes data files that no commit will ever name: late ones of zombie tasks, and of executors that lost their claim;
     and the small objects (markers, heartbeats, staged ones) of writes that are over. Gives the names of the former.
 
     The files are listed first, then the ledger and the timeline are looked at: what is new in between is left alone.
@@ -123,7 +123,7 @@ def sweep(storage: Storage, clock: Clock, config: TableConfig, ledger: Ledger) -
     storage.delete(
         [*sorted(doomed), *(name for name in traces if _is_over(name, state, timeline, is_shared=ledger.is_shared))]
     )
-    ledger.sweep_staged(newest.number)  # their entries are true or void for ever
+    ledger.sweep_staged(newest.number)  # their entries are applied, or void
     return tuple(sorted(doomed))
 
 
@@ -134,7 +134,7 @@ def _is_orphan(file: DataFile, state: LedgerState, timeline: Timeline) -> bool:
     if start in timeline.undone:
         # The restore removes it, after the commit: Hudi's readers must not miss files of a commit that they see.
         return False
-    # A start on the timeline is a write of ours or Hudi's that is pending or completed. One that nobody ever heard of
+    # A start on the timeline is a write of ours or Hudi's that is pending or completed. One that was never heard of
     # is left alone unless the ledger gave its time away: it may be of a Hudi writer that is about to begin.
     known = start in state.open or timeline.write(start) is not None or timeline.completion_of(start) is not None
     return not known and (start in state.gone or start <= state.last)
@@ -145,7 +145,7 @@ def _forgotten(
 ) -> list[str]:
     """Late files of writes that were rolled back before the timeline was archived past them.
 
-    Whoever is older than the timeline counts as committed, but whatever was committed is in the history: it was written
+    A start that is older than the timeline counts as committed, but whatever was committed is in the history: it was written
     there before it left the timeline, and the history is read after the timeline was. A history that begins later than
     the file says nothing about it.
     """

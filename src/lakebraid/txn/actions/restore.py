@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restoring: one decision takes back everything that completed after a moment, and whatever is still open.
 
-From that decision on nobody publishes any of it: open writes and plans lose their place with it. Why that is safe,
-against sleepers, zombies and readers: docs/decisions/0010-restore.md. The files go afterwards: unpublishing.py.
+From that decision on none of it can be published: open writes and plans lose their place with it. Why that is safe,
+against sleepers, zombies and readers: docs/decisions/0010-restore.md. The files go afterwards: restore_files.py.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lakebraid.table.loading import load_commit
 from lakebraid.table.schema import KEEPS_SCHEMA
 from lakebraid.txn.actions.batches import batches_without
 from lakebraid.txn.actions.restore_files import finish_restore
+from lakebraid.txn.actions.rollback import forgotten_before, remember_gone
 from lakebraid.txn.actions.savepoints import check_kept, savepoints_on
-from lakebraid.txn.actions.write import forgotten_before, remember_gone
 from lakebraid.txn.checks.overwrite_maps import map_without
 from lakebraid.txn.hudi.reconcile import foreign_victims
 from lakebraid.txn.ledger.entries import LedgerState, Restoring
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Undo:
     completed: tuple[Instant, ...]
     """Published writes and services, the last completion first."""
     pending: tuple[Instant, ...]
-    """Open writes and plans, the last start first: whoever works on them is refused."""
+    """Open writes and plans, the latest request time first: their processes are refused."""
 
     @property
     def until(self) -> str:
@@ -48,20 +48,20 @@ class Undo:
         return tuple(i.request_time for i in (*self.pending, *self.completed))
 
 
-def decide_restore(ledger: Ledger, txn: str, to: str) -> tuple[str | None, Undo]:
+def decide_restore(ledger: Ledger, decider: str, to: str) -> tuple[str | None, Undo]:
     """The start of the restore and what it takes back; no start if nothing was published after that moment.
 
     `to` is the start of a completed write, as savepoints name it, or a completion time. Restores that others left
     unfinished are finished first. InvalidArgument or SnapshotExpired if the table cannot go back that far.
     """
     for restore in sorted(ledger.newest().state.restores):
-        finish_restore(ledger, txn, restore)
+        finish_restore(ledger, decider, restore)
     since = ledger.newest().state.last
     tried: list[Undo] = []
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[tuple[str | None, Undo]]:
         known = {**now.state.restored, **now.state.restores}
-        mine = next((start for start, restoring in known.items() if restoring.txn == txn), None)
+        mine = next((start for start, restoring in known.items() if restoring.decider == decider), None)
         if mine is not None:
             return Already((mine, tried[-1]))  # the answer got lost; it was the last one that was tried
         _check_alone(now, since)
@@ -76,10 +76,9 @@ def decide_restore(ledger: Ledger, txn: str, to: str) -> tuple[str | None, Undo]
         )
         names = (TimelineFileName(start, None, "restore", s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip((format_restore_plan(plan), b""), names, strict=True))
-        return Decision("restore", _state_after(now, start, txn, undo), files, (start, undo))
+        return Decision("restore", _state_after(now, start, decider, undo), files, value=(start, undo))
 
-    found: tuple[str | None, Undo] = ledger.decide(txn, rule)
-    return found
+    return ledger.decide(decider, rule)
 
 
 def plan_restore(now: Round, to: str) -> Undo:
@@ -122,7 +121,7 @@ def _target(now: Round, timeline: Timeline, to: str) -> Instant:
 
 
 def _check_alone(now: Round, since: str) -> None:
-    """Raises if somebody else restored since we looked: what this restore was meant to take back may be gone already."""
+    """Raises if another process restored since we looked: what this restore was meant to take back may be gone already."""
     other = next((i for i in now.timeline() if i.action == "restore" and i.request_time > since), None)
     if other is not None:
         raise InvalidArgument(
@@ -165,12 +164,12 @@ def _check_active(now: Round, timeline: Timeline, undo: Undo) -> None:
         )
 
 
-def _state_after(now: Round, start: str, txn: str, undo: Undo) -> LedgerState:
+def _state_after(now: Round, start: str, decider: str, undo: Undo) -> LedgerState:
     """Nothing is open, nothing planned; the schema is a surviving commit's again."""
     state = now.timed(
         open={},
         plans={},
-        restores={start: Restoring(undo.until, txn)},
+        restores={start: Restoring(undo.until, decider)},
         leases={token: lease for token, lease in now.state.leases.items() if lease.time <= undo.until},
         is_fresh=now.state.is_fresh or _is_fresh(now, undo),
         replaced_file=map_without(now, undo.starts),

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executing a restore: anyone may, any number of times, also a day later. docs/decisions/0010-restore.md says why.
+"""Executing a restore: any process may, any number of times, also a day later. docs/decisions/0010-restore.md says why.
 
-What a decided restore names is dead for ever: its starts are neither open nor planned, so nobody publishes them again, and
-no name of theirs is ever used again. Whoever begins something finds an unfinished restore and finishes it first.
+What a decided restore names is dead for ever: its starts are neither open nor planned, so they are never published again,
+and no name of theirs is ever used again. A process that begins something finishes an unfinished restore first.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from lakebraid import limits
-from lakebraid.errors import CommitRefused
+from lakebraid.errors import RestoreUnfinished
 from lakebraid.format.names import State, TimelineFileName, parse_data_file, parse_timeline_file
 from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
@@ -29,16 +29,13 @@ from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round, Rule
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.liveness.markers import forget
 
+T = TypeVar("T")
 _UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)
 Removed = dict[str, dict[str, tuple[str, ...]]]
 """Names of data files by the start of their write and their partition."""
-
-
-class RestoreUnfinished(CommitRefused):
-    """A restore is decided and not done; nothing was begun. Finish it, then begin."""
 
 
 def check_no_restore(now: Round) -> None:
@@ -53,21 +50,21 @@ def check_no_restore(now: Round) -> None:
 
 
 def decide_after_restores(
-    ledger: Ledger, txn: str, rule: Rule, *, before_true: Callable[[Any], object] | None = None
-) -> Any:
-    """What the rule decides; a restore that it finds unfinished is finished first, so that a dead restorer stops nobody."""
+    ledger: Ledger, decider: str, rule: Rule[T], *, before_applied: Callable[[T], object] | None = None
+) -> T:
+    """What the rule decides; a restore that it finds unfinished is finished first, so that a dead restorer stops no other process."""
     for _ in range(limits.RESTORES_FINISHED_MAX):
         try:
-            return ledger.decide(txn, rule, before_true=before_true)
+            return ledger.decide(decider, rule, before_applied=before_applied)
         except RestoreUnfinished as unfinished:
-            finish_restore(ledger, txn, unfinished.instant)
-    return ledger.decide(txn, rule, before_true=before_true)
+            finish_restore(ledger, decider, unfinished.instant)
+    return ledger.decide(decider, rule, before_applied=before_applied)
 
 
-def finish_restore(ledger: Ledger, txn: str, restore: str) -> None:
+def finish_restore(ledger: Ledger, decider: str, restore: str) -> None:
     """Removes what a decided restore takes back, and reports it done, unless it is."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[Removed | None]:
         # Here the restore is on the timeline: that is what makes it one moment for readers. On a shared table this runs
         # inside Hudi's lock, in which one of its writers that is still at work would complete.
         if restore not in now.state.restores:
@@ -76,9 +73,9 @@ def finish_restore(ledger: Ledger, txn: str, restore: str) -> None:
         ledger.sweep_staged(now.number - 1)
         return Already(_remove(ledger, restore))
 
-    removed: Removed | None = ledger.decide(txn, rule)
+    removed = ledger.decide(decider, rule)
     if removed is not None:
-        _decide_done(ledger, txn, restore, removed)
+        _decide_done(ledger, decider, restore, removed)
         for start in removed:
             forget(ledger.storage, start)
 
@@ -88,7 +85,7 @@ def _remove(ledger: Ledger, restore: str) -> Removed:
     plan = load_restore_plan(storage, config, restore)
     starts = {instant.request_time for instant in plan.instants}
     names = _timeline_files(storage, config, starts)
-    # Unpublished first, the last completion first: whoever does not know of the restore (Hudi's readers) sees states that
+    # Unpublished first, the last completion first: readers that do not know of the restore (Hudi's) see states that
     # once were, and never a commit whose files are gone. A plan goes with its commit: were it pending while an older one of
     # the same file group seems so too, Hudi would pass over what was written before both.
     completed = {name.request_time: name for name in names if name.state is State.COMPLETED}
@@ -127,7 +124,7 @@ def _timeline_files(storage: Storage, config: TableConfig, starts: set[str]) -> 
 def _data_files(storage: Storage, starts: set[str]) -> list[tuple[str, str, str]]:
     """Start, partition and name of every base and log file of these writes, wherever in the table it lies.
 
-    A task that still runs may bring another one afterwards; nobody ever sees it, and `sweep` removes it.
+    A task that still runs may bring another one afterwards; no reader ever sees it, and `sweep` removes it.
     """
     found = []
     top, folders = storage.list_folder("")
@@ -140,22 +137,22 @@ def _data_files(storage: Storage, starts: set[str]) -> list[tuple[str, str, str]
     return found
 
 
-def _decide_done(ledger: Ledger, txn: str, restore: str, removed: Removed) -> None:
-    def rule(now: Round) -> Decision | Already:
+def _decide_done(ledger: Ledger, decider: str, restore: str, removed: Removed) -> None:
+    def rule(now: Round) -> Outcome[None]:
         restoring = now.state.restores.get(restore)
         if restoring is None:
-            return Already()
+            return Already(None)
         plan = load_restore_plan(ledger.storage, ledger.config, restore)
         if _timeline_files(ledger.storage, ledger.config, {i.request_time for i in plan.instants}):
-            _remove(ledger, restore)  # a writer of Hudi completed meanwhile: its lock is a lease, and it had run out
+            _remove(ledger, restore)  # a writer of Hudi has completed since: its lock is a lease, and it had run out
         done = now.time()
         name = TimelineFileName(restore, done, "restore", State.COMPLETED).format()
         lately = dict(sorted({**now.state.restored, restore: restoring}.items())[-limits.RESTORES_KEPT :])
         state = now.timed(restores=without(now.state.restores, restore), restored=lately)
         metadata = _metadata(restore, plan.instants, removed)
-        return Decision("restored", state, ((format_restore_metadata(metadata), name),))
+        return Decision("restored", state, ((format_restore_metadata(metadata), name),), value=None)
 
-    ledger.decide(txn, rule)
+    ledger.decide(decider, rule)
 
 
 def _metadata(restore: str, instants: tuple[InstantInfo, ...], removed: Removed) -> RestoreMetadata:

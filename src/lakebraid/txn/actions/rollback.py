@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakebraid import limits
+from lakebraid.errors import InvalidArgument
 from lakebraid.format.names import MarkerName, State, TimelineFileName, parse_data_file
 from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
@@ -20,32 +21,33 @@ from lakebraid.format.timeline.rollbacks import (
     format_rollback_metadata,
     format_rollback_plan,
 )
-from lakebraid.txn.actions.write import remember_gone
+from lakebraid.format.times import format_instant_time, parse_instant_time
 from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.hudi.dead_jobs import dead_write, undo_files
-from lakebraid.txn.ledger.entries import PendingPlan, Undoing, without
+from lakebraid.txn.ledger.entries import LedgerState, PendingPlan, Undoing, without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.liveness.heartbeat import beat_first
 from lakebraid.txn.liveness.markers import forget, load_markers, marked_file
 
 
 def roll_back(
-    ledger: Ledger, txn: str, victim: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, story: str = ""
+    ledger: Ledger, decider: str, victim: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, story: str = ""
 ) -> bool:
     """Takes an open write away from its writer and removes its files; False if it was published, or gone already.
 
-    After this the victim is never published, whoever wakes up later. A write of Apache Hudi on a shared table is taken
-    back only if its heartbeat is older than `timeout_ms`: see foreign.py. `story` tells later why (stories.py).
+    After this the victim is never published, though its writer may wake up later. A write of Apache Hudi on a shared
+    table is rolled back only if its heartbeat is older than `timeout_ms`: see hudi/dead_jobs.py. `story` tells later why
+    (refusals.py).
     """
-    rollback = take_back(ledger, txn, victim, timeout_ms, story=story)
+    rollback = decide_rollback(ledger, decider, victim, timeout_ms, story=story)
     if rollback is None:
         return False
-    finish_rollback(ledger, txn, rollback)
+    finish_rollback(ledger, decider, rollback)
     return True
 
 
-def finish_rollback(ledger: Ledger, txn: str, rollback: str) -> None:
+def finish_rollback(ledger: Ledger, decider: str, rollback: str) -> None:
     """Executes a decided rollback, unless it is done."""
     # The rollback is on the timeline before the files go, so that Hudi sees why they do.
     entry = ledger.newest() if ledger.is_shared else ledger.settled()
@@ -56,14 +58,14 @@ def finish_rollback(ledger: Ledger, txn: str, rollback: str) -> None:
     # First what could bring its timeline files back, then the files: a late copy must find no source.
     ledger.sweep_staged(entry.number)
     if ledger.is_shared:
-        _finish_shared(ledger, txn, rollback)
+        _finish_shared(ledger, decider, rollback)
         return
     markers = load_markers(storage, undoing.victim)
     storage.delete([marked_file(marker) for marker in markers])
     pending = [TimelineFileName(undoing.victim, None, undoing.action, s) for s in (State.INFLIGHT, State.REQUESTED)]
     storage.delete([f"{config.timeline_folder}/{name.format()}" for name in pending])
     _remove_maps(ledger, undoing)
-    _decide_done(ledger, txn, rollback, markers)
+    _decide_done(ledger, decider, rollback, markers)
     forget(storage, undoing.victim)
 
 
@@ -72,67 +74,67 @@ def _remove_maps(ledger: Ledger, undoing: Undoing) -> None:
         remove_maps(ledger.storage, {undoing.victim})
 
 
-def _finish_shared(ledger: Ledger, txn: str, rollback: str) -> None:
+def _finish_shared(ledger: Ledger, decider: str, rollback: str) -> None:
     """The same under Hudi's lock, in which a writer of Hudi that was given up too early would complete."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[tuple[Undoing, list[MarkerName]] | None]:
         undoing = now.state.rollbacks.get(rollback)
         return Already(None if undoing is None else (undoing, undo_files(now, rollback, undoing)))
 
-    found = ledger.decide(txn, rule)
+    found = ledger.decide(decider, rule)
     if found is not None:
         undoing, markers = found
         victim = undoing.victim
         _remove_maps(ledger, undoing)
-        _decide_done(ledger, txn, rollback, markers)
+        _decide_done(ledger, decider, rollback, markers)
         forget(ledger.storage, victim)
     forget(ledger.storage, rollback)
 
 
-def take_back(
-    ledger: Ledger, txn: str, victim: str, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, *, story: str = ""
+def decide_rollback(
+    ledger: Ledger, decider: str, victim: str, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, *, story: str = ""
 ) -> str | None:
     """Decides to roll an open write back: the rollback's start, also if it was decided before; None if it is not open.
 
     From here on the victim is never published. Its files are still to be removed: `finish_rollback`.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         begun = next((r for r, u in now.state.rollbacks.items() if u.victim == victim), None)
         if begun is not None:
             return Already(begun)
         write = now.state.open.get(victim) or dead_write(now, victim, timeout_ms)
         if write is None:
             return Already(None)
-        return _undo(now, Undoing(victim, write.action, txn), story)
+        return _undo(now, Undoing(victim, write.action, decider), story)
 
-    return _decide_undoing(ledger, txn, rule)
+    return _decide_undoing(ledger, decider, rule)
 
 
-def take_back_plan(
-    ledger: Ledger, txn: str, victim: str, may: Callable[[PendingPlan], bool], *, is_removable: bool = False
+def decide_withdrawal(
+    ledger: Ledger, decider: str, victim: str, may: Callable[[PendingPlan], bool], *, is_removable: bool = False
 ) -> str | None:
-    """Decides to roll a removable plan back as a whole: the rollback's start, also if it was decided before. None if
+    """Decides to withdraw a removable plan: the rollback's start, also if it was decided before. None if
     the plan is done, is not removable (`is_removable`: it counts as such now), or `may`, asked in every round anew, says
     no.
 
-    From here on nobody can claim or publish it. An executor beats before it claims, so whoever judges heartbeats in the
-    round sees every claim that counts.
+    From here on it can be neither claimed nor published. An executor beats before it claims, so a judge of heartbeats in
+    the round sees every claim that counts.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         begun = next((r for r, u in now.state.rollbacks.items() if u.victim == victim), None)
         if begun is not None:
             return Already(begun)
         plan = now.state.plans.get(victim)
         if plan is None or not (plan.is_removable or is_removable) or not may(plan):
             return Already(None)
-        return _undo(now, Undoing(victim, plan.action, txn, removes_plan=True))
+        return _undo(now, Undoing(victim, plan.action, decider, removes_plan=True))
 
-    return _decide_undoing(ledger, txn, rule)
+    return _decide_undoing(ledger, decider, rule)
 
 
-def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision:
+def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision[str]:
     victim, start = undoing.victim, now.time()
     markers = load_markers(now.ledger.storage, victim)
     plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(markers), story)
@@ -149,14 +151,15 @@ def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision:
         rollbacks={**now.state.rollbacks, start: undoing},
         gone=remember_gone(now.state, victim, start),
     )
-    return Decision("roll back", state, tuple((data, name.format()) for data, name in files), start)
+    return Decision("roll back", state, tuple((data, name.format()) for data, name in files), value=start)
 
 
-def _decide_undoing(ledger: Ledger, txn: str, rule: Callable[[Round], Decision | Already]) -> str | None:
-    # Hudi leaves a rollback alone while a heartbeat of its own start is fresh.
-    living = (lambda start: beat_first(ledger.storage, start)) if ledger.is_shared else None
-    found = ledger.decide(txn, rule, before_true=living)
-    return None if found is None else str(found)
+def _decide_undoing(ledger: Ledger, decider: str, rule: Rule[str | None]) -> str | None:
+    def show_life(rollback: str | None) -> None:
+        if rollback is not None and ledger.is_shared:
+            beat_first(ledger.storage, rollback)  # Hudi leaves a rollback alone while its heartbeat is fresh
+
+    return ledger.decide(decider, rule, before_applied=show_life)
 
 
 def _requests(markers: list[MarkerName]) -> tuple[RollbackRequest, ...]:
@@ -168,11 +171,11 @@ def _requests(markers: list[MarkerName]) -> tuple[RollbackRequest, ...]:
     return tuple(requests)
 
 
-def _decide_done(ledger: Ledger, txn: str, rollback: str, markers: list[MarkerName]) -> None:
-    def rule(now: Round) -> Decision | Already:
+def _decide_done(ledger: Ledger, decider: str, rollback: str, markers: list[MarkerName]) -> None:
+    def rule(now: Round) -> Outcome[None]:
         undoing = now.state.rollbacks.get(rollback)
         if undoing is None:
-            return Already()
+            return Already(None)
         done = now.time()
         deleted: dict[str, tuple[str, ...]] = {}
         for marker in markers:
@@ -184,6 +187,25 @@ def _decide_done(ledger: Ledger, txn: str, rollback: str, markers: list[MarkerNa
         )
         name = TimelineFileName(rollback, done, "rollback", State.COMPLETED).format()
         state = now.timed(rollbacks=without(now.state.rollbacks, rollback))
-        return Decision("rolled back", state, ((format_rollback_metadata(metadata), name),))
+        return Decision("rolled back", state, ((format_rollback_metadata(metadata), name),), value=None)
 
-    ledger.decide(txn, rule)
+    ledger.decide(decider, rule)
+
+
+def remember_gone(state: LedgerState, start: str, time: str) -> dict[str, str]:
+    """The starts that were rolled back lately, this one among them."""
+    gone = {**state.gone, start: time}
+    return dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :])
+
+
+def forgotten_before(now: Round) -> str:
+    """Late files of writes that were rolled back before this time are no longer reckoned with.
+
+    The clock of this machine alone may be ahead; the last time that was given away is one that others went along with.
+    """
+    zone = now.ledger.config.zone
+    last = min(now.state.last, format_instant_time(now.ledger.clock.now_ms(), zone))
+    try:
+        return format_instant_time(parse_instant_time(last, zone) - limits.GONE_MS, zone)
+    except InvalidArgument:
+        return ""  # nothing was ever decided

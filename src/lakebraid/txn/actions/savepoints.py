@@ -25,7 +25,7 @@ from lakebraid.table.view import View, load_view
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ def savepoints_on(timeline: Timeline, state: LedgerState) -> list[Instant]:
     return [i for i in found if (i.completion_time or "") not in state.unpinned]
 
 
-def decide_savepoint(ledger: Ledger, txn: str, instant: str | None, *, comment: str, user: str) -> Savepoint:
+def decide_savepoint(ledger: Ledger, decider: str, instant: str | None, *, comment: str, user: str) -> Savepoint:
     """The savepoint of a completed write, or of the last one; the one that is there already, if so.
 
     SnapshotExpired if a clean, finished or not, takes a file of that moment.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[Savepoint]:
         pinned = _pinned(now, instant)
         known = next(
             (s for s in savepoints_on(now.timeline(), now.state) if s.request_time == pinned.request_time), None
@@ -71,20 +71,19 @@ def decide_savepoint(ledger: Ledger, txn: str, instant: str | None, *, comment: 
             "savepoint",
             now.timed(unpinned=_still_there(now)),
             ((format_savepoint_metadata(metadata), _file_name(pinned.request_time, set_at)),),
-            made,
+            value=made,
         )
 
-    made: Savepoint = ledger.decide(txn, rule)
-    return made
+    return ledger.decide(decider, rule)
 
 
-def decide_unpinning(ledger: Ledger, txn: str, instant: str) -> str | None:
+def decide_unpinning(ledger: Ledger, decider: str, instant: str) -> str | None:
     """Decides that a savepoint is deleted: when it was set, or None if there is none. Its file goes with `remove_unpinned`.
 
-    The decision comes first: whoever sets a savepoint of the same write from now on sets another one.
+    The decision comes first: a savepoint of the same write that is set from now on is another one.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str | None]:
         found = next((s for s in savepoints_on(now.timeline(), now.state) if s.request_time == instant), None)
         if found is None:
             return Already(None)
@@ -92,26 +91,25 @@ def decide_unpinning(ledger: Ledger, txn: str, instant: str) -> str | None:
         unpinned = {**_still_there(now), set_at: instant}
         return Decision("delete savepoint", replace(now.state, unpinned=unpinned), value=set_at)
 
-    found: str | None = ledger.decide(txn, rule)
-    return found
+    return ledger.decide(decider, rule)
 
 
-def remove_unpinned(ledger: Ledger, txn: str) -> None:
+def remove_unpinned(ledger: Ledger, decider: str) -> None:
     """Removes the files of savepoints that are deleted: anyone may, at any time, for no such name is used again."""
 
-    def rule(now: Round) -> Already:
+    def rule(now: Round) -> Already[None]:
         doomed = [_file_name(start, set_at) for set_at, start in now.state.unpinned.items()]
         if doomed:
             ledger.sweep_staged(now.number - 1)  # a late copy must find no source
             doomed += _foreign_inflights(now)
             ledger.storage.delete([f"{ledger.config.timeline_folder}/{name}" for name in doomed])
-        return Already()
+        return Already(None)
 
-    ledger.decide(txn, rule)
+    ledger.decide(decider, rule)
 
 
 def describe_savepoint(ledger: Ledger, timeline: Timeline, savepoint: Instant) -> Savepoint:
-    """The savepoint with what its file says. ObjectNotFound if it was deleted meanwhile."""
+    """The savepoint with what its file says. ObjectNotFound if it was deleted since."""
     name = f"{ledger.config.timeline_folder}/{savepoint.file_name(State.COMPLETED)}"
     metadata = parse_savepoint_metadata(ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
     pinned = timeline.write(savepoint.request_time)
@@ -175,7 +173,7 @@ def _doomed(now: Round) -> Iterator[tuple[str, set[str]]]:
             try:
                 plan = parse_clean_plan(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
             except (ObjectNotFound, CorruptFile):
-                continue  # a torn plan of Hudi's, which nobody can execute
+                continue  # a torn plan of Hudi's, which cannot be executed
             yield instant.request_time, {in_partition(p, file) for p, files in plan.files.items() for file in files}
 
 

@@ -1,31 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a write decides: begin and publish. Each rule first asks whether it is so already."""
+"""What a write decides: begin, publish, and roll back if it is refused. Each rule first asks whether it is so already."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from lakebraid import limits
-from lakebraid.errors import AccessDenied, CommitUnknown, InvalidArgument, RolledBack
+from lakebraid.errors import (
+    AccessDenied,
+    BatchRepeated,
+    CommitUnknown,
+    DecisionUnknown,
+    InvalidArgument,
+    LakebraidError,
+    RolledBack,
+    StorageError,
+)
 from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.format.timeline.plans import RequestedReplace, format_requested_replace
-from lakebraid.format.times import format_instant_time, next_instant_time, parse_instant_time
+from lakebraid.format.times import next_instant_time
 from lakebraid.model.timeline.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
 from lakebraid.txn.actions.batches import check_new, with_batch, with_published
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
-from lakebraid.txn.ledger.entries import Batch, LedgerState, OpenWrite, shown_name, without
-from lakebraid.txn.ledger.ledger import DecisionUnknown, Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
+from lakebraid.txn.ledger.entries import Batch, OpenWrite, shown_name, without
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
+from lakebraid.txn.refusals import refused
+
+WriteStatus: TypeAlias = Literal["published", "refused", "open"]
 
 
-def begin(
+def begin_write(
     ledger: Ledger,
-    txn: str,
+    decider: str,
     *,
     action: str = "deltacommit",
     adds_base: bool = False,
@@ -35,14 +48,15 @@ def begin(
     beat: Callable[[str], None] | None = None,
     seen: Callable[[Round, str], None] | None = None,
 ) -> str:
-    """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with it before anybody else can see it on the timeline; `seen` in every
-    round with the start it would have, to note what is under way at that moment.
+    """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
+    it before it is seen on the timeline; `seen` in every round with the start it would have, to note what is under way at
+    that moment.
 
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
     """
 
-    def rule(now: Round) -> Decision | Already:
-        mine = next((start for start, write in now.state.open.items() if write.txn == txn), None)
+    def rule(now: Round) -> Outcome[str]:
+        mine = next((start for start, write in now.state.open.items() if write.decider == decider), None)
         if mine is not None:
             return Already(mine)
         check_new(now, batch)
@@ -55,11 +69,11 @@ def begin(
         names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
         state = now.timed(
-            open={**now.state.open, start: OpenWrite(txn, action, adds_base, columns, batch, shown_name(writer))}
+            open={**now.state.open, start: OpenWrite(decider, action, adds_base, columns, batch, shown_name(writer))}
         )
-        return Decision("begin", state, files, start)
+        return Decision("begin", state, files, value=start)
 
-    return str(decide_after_restores(ledger, txn, rule, before_true=beat))
+    return decide_after_restores(ledger, decider, rule, before_applied=beat)
 
 
 def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
@@ -69,23 +83,23 @@ def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
     return format_requested_replace(RequestedReplace(), url), format_commit(CommitMetadata(), replace=False)
 
 
-def publish(
+def publish_write(
     ledger: Ledger,
-    txn: str,
+    decider: str,
     start: str,
     metadata: Callable[[Round], CommitMetadata],
     *,
     states_schema: bool = False,
 ) -> str:
-    """The completion time of the write; from this moment on everybody sees it. RolledBack if it was taken away,
-    BatchRepeated if its batch was published by another process meanwhile.
+    """The completion time of the write; from this moment on all readers see it. RolledBack if it was rolled back,
+    BatchRepeated if another process has published its batch.
 
     `metadata` is asked in every round anew: it may look at the schema of that moment, may refuse, and says in the round
     whether it brings a new one. Readers take the schema of the commit with the greatest start (FORMAT, trap 33): if
     another write began later and is completed, an empty commit with a fresh start carries the new schema past it.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str]:
         if start not in now.state.open:
             return Already(completed_at(now, start))
         write = now.state.open[start]
@@ -106,9 +120,48 @@ def publish(
             batches=with_published(now, batch, start, completion),
         )
         data = format_commit(content, replace=action == "replacecommit")
-        return Decision("publish", state, (*carried, (data, name)), completion)
+        return Decision("publish", state, (*carried, (data, name)), value=completion)
 
-    return decide_publishing(ledger, txn, start, rule)
+    return decide_publishing(ledger, decider, start, rule)
+
+
+def publish_or_roll_back(
+    ledger: Ledger, decider: str, start: str, writer: str, metadata: Callable[[Round], CommitMetadata]
+) -> str:
+    """The completion time of the write. A refusal is raised after the write was rolled back."""
+    try:
+        return publish_write(ledger, decider, start, metadata)
+    except (RolledBack, CommitUnknown):
+        raise
+    except StorageError:
+        # Nothing was decided, and no other process publishes this write: all that is left to do is to clear up.
+        with contextlib.suppress(StorageError):
+            roll_back(ledger, decider, start)
+        raise
+    except BatchRepeated as error:
+        with contextlib.suppress(RolledBack):  # another process rolled it back: that is all that is to be done
+            roll_back_refused(ledger, decider, start, refused(error, writer))
+        raise
+    except LakebraidError as error:
+        completion = roll_back_refused(ledger, decider, start, refused(error, writer))
+        if completion is None:
+            raise
+        return completion
+
+
+def roll_back_refused(ledger: Ledger, decider: str, start: str, story: str) -> str | None:
+    """Rolls a refused write back before the caller is told, so that no request of ours that is still on its way can land
+    (LEDGER, H12). If one has landed, the write is published: its completion time.
+    """
+    try:
+        rollback = decide_rollback(ledger, decider, start, story=story)
+        if rollback is None:
+            return write_completion(ledger, start)
+    except StorageError as error:
+        raise unknown(ledger, start) from error
+    with contextlib.suppress(StorageError):  # it is refused; others can remove its files, too
+        finish_rollback(ledger, decider, rollback)
+    return None
 
 
 def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[tuple[bytes, str], ...], str, str]:
@@ -125,31 +178,29 @@ def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[t
     return (*((b"", file) for file in pending), (stated, name)), name, next_instant_time(done)
 
 
-def status(ledger: Ledger, start: str) -> Literal["published", "refused", "open"]:
-    """How a write ended, or that it has not; the newest decision is made true on the way.
+def write_status(ledger: Ledger, start: str) -> WriteStatus:
+    """How a write ended, or that it has not; the newest decision is applied on the way.
 
-    Whoever may only read gets the same answer, once others have made it true: AccessDenied before.
+    A process that may only read gets the same answer, once others have applied it: AccessDenied before.
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Already[WriteStatus]:
         if start in now.state.open or start in now.state.plans:
             return Already("open")
         return Already("refused" if find_completion(now, start) is None else "published")
 
-    answer: Literal["published", "refused", "open"]
     try:
-        answer = ledger.decide("", rule)
+        return ledger.decide("", rule)
     except AccessDenied:
         now = ledger.looked()
         if now is None:
             raise
-        answer = rule(now).value
-    return answer
+        return rule(now).value
 
 
-def completion(ledger: Ledger, start: str) -> str:
+def write_completion(ledger: Ledger, start: str) -> str:
     """When the write completed; RolledBack if it never will."""
-    return str(ledger.decide("", lambda now: Already(completed_at(now, start))))
+    return ledger.decide("", lambda now: Already(completed_at(now, start)))
 
 
 def find_completion(now: Round, start: str) -> str | None:
@@ -191,37 +242,18 @@ def _check_not_restored(now: Round, start: str) -> None:
         )
 
 
-def decide_publishing(ledger: Ledger, txn: str, start: str, rule: Callable[[Round], Decision | Already]) -> str:
-    """The completion time that the rule decides; CommitUnknown if nobody can say whether it did."""
+def decide_publishing(ledger: Ledger, decider: str, start: str, rule: Rule[str]) -> str:
+    """The completion time that the rule decides; CommitUnknown if the store does not tell whether it did."""
     try:
-        return str(ledger.decide(txn, rule))
+        return ledger.decide(decider, rule)
     except DecisionUnknown as error:
         raise unknown(ledger, start) from error
 
 
 def unknown(ledger: Ledger, start: str) -> CommitUnknown:
-    """What to tell if nobody can say whether a write was published."""
+    """What to tell if it is not known whether a write was published."""
     return CommitUnknown(
         f"Whether the write {start} of {ledger.storage.url} was published is not known: the store stopped answering. "
         f"Nothing was removed, and it will not be half visible. Ask `table.status({start!r})` before writing again.",
         instant=start,
     )
-
-
-def remember_gone(state: LedgerState, start: str, time: str) -> dict[str, str]:
-    """The starts that were rolled back lately, this one among them."""
-    gone = {**state.gone, start: time}
-    return dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :])
-
-
-def forgotten_before(now: Round) -> str:
-    """Late files of writes that were rolled back before this time are no longer reckoned with.
-
-    The clock of this machine alone may be ahead; the last time that was given away is one that others went along with.
-    """
-    zone = now.ledger.config.zone
-    last = min(now.state.last, format_instant_time(now.ledger.clock.now_ms(), zone))
-    try:
-        return format_instant_time(parse_instant_time(last, zone) - limits.GONE_MS, zone)
-    except InvalidArgument:
-        return ""  # nothing was ever decided

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound, SnapshotExpired
-from lakebraid.format.log.blocks import BlockType, read_blocks
-from lakebraid.format.log.delete_list import parse_delete_block
 from lakebraid.format.timeline.commit import WriteStat
 from lakebraid.model.config import MergeMode, PartialMode, TableConfig
 from lakebraid.model.conflicts import place_of
@@ -25,18 +23,9 @@ from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_commit
-from lakebraid.tasks.open_files import read_log
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.checks.opened_keys import RECORD_KEY, block_rows, by_group
+from lakebraid.txn.checks.log_keys import BlockKeys, by_group, has_rows_or_deletes, log_keys
 from lakebraid.txn.ledger.rounds import Round
-
-
-@dataclass(frozen=True, slots=True)
-class _Versions:
-    """The keys of one block, and their ordering values; None if order cannot be told by these alone."""
-
-    keys: pa.Array
-    order: pa.Array | None
 
 
 @dataclass(slots=True)
@@ -45,7 +34,7 @@ class OtherKeys:
 
     judged: dict[tuple[str, int], bool] = field(default_factory=dict)
     """By the start of a rival, and by how many files we had when it was looked at: more of them may bring more keys."""
-    _own: dict[str, list[_Versions]] = field(default_factory=dict)
+    _own: dict[str, list[BlockKeys]] = field(default_factory=dict)
 
     def are_apart(self, now: Round, rival: Instant, files: Sequence[StagedFile]) -> bool:
         """Whether it makes no difference if a published write comes before ours or after it.
@@ -80,9 +69,9 @@ class OtherKeys:
                 for files, stat in met
             )
         except (SnapshotExpired, ObjectNotFound):
-            return False  # compacted and cleaned away meanwhile
+            return False  # compacted and cleaned away since
 
-    def _versions(self, storage: Storage, config: TableConfig, files: Sequence[StagedFile]) -> list[_Versions]:
+    def _versions(self, storage: Storage, config: TableConfig, files: Sequence[StagedFile]) -> list[BlockKeys]:
         for file in files:
             if file.path not in self._own:
                 self._own[file.path] = [*_versions(storage, config, file.path)]
@@ -93,20 +82,9 @@ def _is_log(stat: WriteStat) -> bool:
     return stat.path is not None and ".log." in stat.path
 
 
-def _versions(storage: Storage, config: TableConfig, name: str) -> Iterator[_Versions]:
+def _versions(storage: Storage, config: TableConfig, name: str) -> Iterator[BlockKeys]:
     """What a log file brings, block by block."""
-    column = _order_column(config)
-    for block in read_blocks(read_log(storage, name), name).blocks:
-        if block.type is BlockType.DELETE:
-            gone = parse_delete_block(block.content, f"the block at byte {block.offset:,} of {name}")
-            is_plain = column is not None and gone.ordering is not None
-            yield _Versions(gone.record_keys, gone.ordering[0] if is_plain and gone.ordering else None)
-        elif block.type in (BlockType.AVRO, BlockType.PARQUET):
-            rows = block_rows(block, name, [RECORD_KEY] if column is None else [RECORD_KEY, column])
-            # A partial update ranks by more than its ordering value: it may open a row.
-            has_order = column in rows.column_names and not block.is_partial
-            order = rows.column(column).combine_chunks() if has_order else None
-            yield _Versions(rows.column(RECORD_KEY).combine_chunks(), order)
+    return log_keys(storage, name, has_rows_or_deletes, _order_column(config))
 
 
 def _order_column(config: TableConfig) -> str | None:
@@ -116,12 +94,12 @@ def _order_column(config: TableConfig) -> str | None:
     return fields[0] if is_plain and len(fields) == 1 and "." not in fields[0] else None
 
 
-def _are_apart(some: Iterable[_Versions], others: Iterable[_Versions]) -> bool:
+def _are_apart(some: Iterable[BlockKeys], others: Iterable[BlockKeys]) -> bool:
     theirs = [*others]
     return all(_blocks_are_apart(one, other) for one in some for other in theirs)
 
 
-def _blocks_are_apart(one: _Versions, other: _Versions) -> bool:
+def _blocks_are_apart(one: BlockKeys, other: BlockKeys) -> bool:
     """Whether two blocks have no key in common, or only such as never rank equal."""
     common = pc.is_in(other.keys, value_set=one.keys.cast(other.keys.type))
     if not pc.any(common).as_py():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check before an optimistic commit: who has touched our file groups since we began."""
+"""The check before an optimistic commit: which instants have touched its file groups since the write began."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Rivals:
     def clash(self, now: Round, own: Collection[GroupId], *, is_early: bool = False) -> Clash | None:
         """The first candidate that touches one of these groups; without pending ones if it is early."""
         ledger = now.ledger
-        # What is being taken back is on the timeline until its files are gone, and stops nobody.
+        # What is being rolled back is on the timeline until its files are gone, and stops no write.
         met = ((i, rule) for i, rule in self._candidates(now) if i.is_completed or i.request_time not in now.state.gone)
         found = ((instant, rule) for instant, rule in met if instant.is_completed or not is_early)
         return find_clash(
@@ -84,20 +84,23 @@ class Rivals:
         )
 
     def completed(self, now: Round) -> list[Instant]:
-        """Whoever has completed since this write began."""
+        """What has completed since this write began."""
         return [instant for instant, _ in self._candidates(now) if instant.is_completed]
 
     def _candidates(self, now: Round) -> list[tuple[Instant, str]]:
         timeline = with_archived(now, self.begun)
         every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
-        return [(instant, rule) for instant, rule in every if now.ledger.is_shared or not self._is_heeded(instant)]
+        return [
+            (instant, rule) for instant, rule in every if now.ledger.is_shared or not self._is_accounted_for(instant)
+        ]
 
-    def _is_heeded(self, rival: Instant) -> bool:
-        """Whether this write, done again after that rival, would be the same, byte for byte but for its own start.
+    def _is_accounted_for(self, rival: Instant) -> bool:
+        """Whether this write, done again after that rival, would be the same, byte for byte but for its own start: then the
+        rival is passed over.
 
         One that began earlier and is published comes before ours in every order, and our base files hide its own. A
         compaction finds blind rows in the slice after it, whenever it was planned (RFC-66). Beside Apache Hudi a bucket
-        may get a second file id meanwhile, so there nobody is heeded.
+        may get a second file id meanwhile, so there no rival is passed over.
         """
         if self.is_blind and kind_of(rival) is Kind.COMPACTION:
             return True
@@ -143,8 +146,8 @@ def allows_updates(properties: Mapping[str, str]) -> bool:
 def check_updates(properties: Mapping[str, str], url: str, *, is_shared: bool) -> None:
     """InvalidArgument for a class of the user's own, and where rows could be lost beside Apache Hudi."""
     _class_of(properties, UPDATES, UPDATES_ALLOWED)
-    is_heeded = _short_name(properties, STRATEGY) == PREFERS_WRITERS
-    if is_shared and allows_updates(properties) and not is_heeded:
+    prefers_writers = _short_name(properties, STRATEGY) == PREFERS_WRITERS
+    if is_shared and allows_updates(properties) and not prefers_writers:
         raise InvalidArgument(
             f"{UPDATES} is SparkAllowUpdateStrategy, and Apache Hudi may cluster {url}, too: its clusterings drop rows that were "
             f"written meanwhile, unless {STRATEGY} is {PREFERS_WRITERS} in its jobs. Nothing was begun. Set that here as well, "
@@ -189,7 +192,7 @@ def _groups(ledger: Ledger, instant: Instant) -> list[GroupId]:
     if kind_of(instant) is Kind.INGESTION:
         # What it will touch is not known before it completes; what it has announced so far is.
         return [g for m in load_markers(ledger.storage, instant.request_time) if (g := _marked_group(m)) is not None]
-    with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or taken back: nobody will execute it
+    with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or withdrawn: it will not be executed
         return [part.group for part in load_planned(ledger.storage, ledger.config, instant)]
     return []
 

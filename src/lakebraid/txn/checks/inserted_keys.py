@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether another writer has inserted one of our new keys meanwhile: the check that keeps keys unique (scenario F26).
+"""Whether another writer has inserted one of our new keys since we began: the check that keeps keys unique (scenario F26).
 
 Where keys are looked up, two writers that insert one key put it into different file groups, and neither meets the other
-there. So the keys of our new rows are held against the base files of everybody who has completed since we began: by
+there. So the keys of our new rows are held against the base files of all writes that completed since then: by
 partition, by the footer's key range and filter, then key by key.
 """
 
@@ -17,16 +17,17 @@ import pyarrow.compute as pc
 from lakebraid.errors import ObjectNotFound, SnapshotExpired, WriteConflict
 from lakebraid.format.parquet.rows import open_parquet_file, read_parquet_rows
 from lakebraid.format.timeline.commit import WriteStat
+from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_commit
+from lakebraid.tasks.data_files import open_base
 from lakebraid.tasks.lookup.find import file_keys
-from lakebraid.tasks.open_files import open_base
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.file_groups import writer_of
 from lakebraid.txn.ledger.rounds import Round
 
-_KEY, _TIME = "_hoodie_record_key", "_hoodie_commit_time"
+_TIME = "_hoodie_commit_time"
 
 
 @dataclass(slots=True)
@@ -64,7 +65,7 @@ class SameKeys:
                     try:
                         found = _common_key(ledger.storage, stat, own)
                     except (SnapshotExpired, ObjectNotFound):
-                        found = "?"  # rewritten and cleaned away meanwhile
+                        found = "?"  # rewritten and cleaned away since
                     if found is not None:
                         return found
         return None
@@ -103,9 +104,9 @@ def _keys(storage: Storage, name: str, size: int, *, since: str | None = None) -
     source = open_base(storage, name)
     file = open_parquet_file(source, size, name)
     groups = list(range(file.metadata.num_row_groups))
-    for rows in read_parquet_rows(file, source, groups, [_TIME, _KEY], name):
+    for rows in read_parquet_rows(file, source, groups, [_TIME, RECORD_KEY], name):
         kept = rows if since is None else rows.filter(pc.equal(rows.column(_TIME), since))
-        yield kept.column(_KEY).combine_chunks().cast(pa.string())
+        yield kept.column(RECORD_KEY).combine_chunks().cast(pa.string())
 
 
 def _conflict(now: Round, start: str, rival: Instant, key: str, writer: str) -> WriteConflict:

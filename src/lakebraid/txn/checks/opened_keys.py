@@ -8,28 +8,15 @@ after it. Both begin again, and then come after the skeleton.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from lakebraid.errors import SnapshotExpired, WriteConflict
-from lakebraid.format.avro.rows import parse_avro_block
-from lakebraid.format.log.blocks import BlockType, LogBlock, read_blocks
-from lakebraid.format.parquet.rows import read_parquet_block
-from lakebraid.model.schema.avro_text import states_skeletons
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.storage.protocol import Storage
-from lakebraid.table.loading import load_commit
-from lakebraid.tasks.open_files import read_log
 from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.txn.checks.log_keys import SERVICES, Group, by_group, has_rows, log_keys, meets, opens_rows, share_a_key
 from lakebraid.txn.ledger.rounds import Round
-
-RECORD_KEY = "_hoodie_record_key"
-SERVICES = frozenset({"compaction", "logcompaction"})
-_Group = tuple[str, str]
-_Clash = Callable[[Storage, Iterable[StagedFile], str], bool]
 
 
 @dataclass(slots=True)
@@ -39,7 +26,7 @@ class Looked:
     position: str
     """Everything that completed up to this time was seen."""
     first_active: str | None
-    """The first write of the timeline then: if it is another one now, some were archived meanwhile."""
+    """The first write of the timeline then: if it is another one now, some were archived since."""
     younger: tuple[Instant, ...] = ()
     """Writes that were seen, though they began later than this one."""
     judged: set[str] = field(default_factory=set)
@@ -73,74 +60,31 @@ class Looked:
                 self.judged.add(instant.request_time)
 
 
-def _may_bring_the_same(now: Round, instant: Instant, opened: dict[_Group, list[StagedFile]]) -> bool:
+def _may_bring_the_same(now: Round, instant: Instant, opened: dict[Group, list[StagedFile]]) -> bool:
     if instant.kind in SERVICES:
         return False
     # What replaces file groups has its rows in others, under the same keys.
     return instant.action == "replacecommit" or meets(now, instant, opened, _same_new_keys)
 
 
-def by_group(files: Iterable[StagedFile]) -> dict[_Group, list[StagedFile]]:
-    """Our files, by partition and file id."""
-    groups: dict[_Group, list[StagedFile]] = {}
-    for file in files:
-        groups.setdefault((file.partition, file.file_id), []).append(file)
-    return groups
-
-
-def meets(now: Round, instant: Instant, groups: dict[_Group, list[StagedFile]], do_clash: _Clash) -> bool:
-    """Whether a file of a completed write clashes with our own of the same file group."""
-    storage = now.ledger.storage
-    metadata = load_commit(storage, now.ledger.config, instant, now.ledger.clock)
-    for partition, stats in metadata.write_stats.items():
-        for stat in stats:
-            own = groups.get((partition, stat.file_id or ""))
-            if own is not None and stat.path is not None and do_clash(storage, own, stat.path):
-                return True
-    return False
-
-
 def _same_new_keys(storage: Storage, own: Iterable[StagedFile], other: str) -> bool:
     """Whether another file has rows of keys that ours open; what cannot be known counts as yes."""
     if other.endswith(".parquet"):
         return True
-    mine = [keys for file in own for keys in _keys(storage, file.path, only_skeletons=True)]
+    mine = [keys for file in own for keys in log_keys(storage, file.path, opens_rows)]
     try:
-        return share(mine, list(_keys(storage, other, only_skeletons=False)))
+        return share_a_key(mine, [*log_keys(storage, other, has_rows)])
     except SnapshotExpired:
-        return True  # compacted and cleaned away meanwhile
+        return True  # compacted and cleaned away since
 
 
 def _opened_rows(storage: Storage, own: Iterable[StagedFile], other: str) -> bool:
     """Whether another file opens rows of which ours have columns. One that was compacted does so no more."""
     try:
-        theirs = [] if other.endswith(".parquet") else list(_keys(storage, other, only_skeletons=True))
+        theirs = [] if other.endswith(".parquet") else [*log_keys(storage, other, opens_rows)]
     except SnapshotExpired:
         return False
-    return bool(theirs) and share(theirs, [k for f in own for k in _keys(storage, f.path, only_skeletons=False)])
-
-
-def share(some: list[pa.Array], others: list[pa.Array]) -> bool:
-    """Whether a key is among both."""
-    known = pa.chunked_array(some, pa.string()).combine_chunks()
-    return bool(pc.any(pc.is_in(pa.chunked_array(others, pa.string()), value_set=known)).as_py())
-
-
-def _keys(storage: Storage, name: str, *, only_skeletons: bool) -> Iterator[pa.Array]:
-    """The record keys of the rows in a log file, block by block."""
-    for block in read_blocks(read_log(storage, name), name).blocks:
-        if block.type in (BlockType.AVRO, BlockType.PARQUET) and (
-            not only_skeletons or states_skeletons(block.schema_text)
-        ):
-            yield from block_rows(block, name).column(RECORD_KEY).chunks
-
-
-def block_rows(block: LogBlock, name: str, columns: Sequence[str] = (RECORD_KEY,)) -> pa.Table:
-    """The rows of a data block, at least these columns of them."""
-    where = f"the block at byte {block.offset:,} of {name}"
-    if block.type is BlockType.AVRO:
-        return parse_avro_block(block.content, block.schema_text or "", where)
-    return read_parquet_block(block.content, [*columns], where)
+    return bool(theirs) and share_a_key(theirs, [k for f in own for k in log_keys(storage, f.path, has_rows)])
 
 
 def _conflict(now: Round, start: str, reason: str, instant: Instant | None = None) -> WriteConflict:

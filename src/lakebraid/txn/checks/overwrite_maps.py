@@ -3,7 +3,7 @@
 
 The whole map is written before the decision that publishes an overwrite, under a name that is used once, and the state
 after that decision names it. A map names those before it, newest first, back to one that no restore can take back any more:
-so a restore finds in it what the ids are to be again, and an archiver which maps nobody will ask for.
+so a restore finds in it what the ids are to be again, and an archiver which maps are no longer needed.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ def map_without(now: Round, undone: Collection[str]) -> str | None:
 
 
 def remove_maps(storage: Storage, starts: Collection[str]) -> None:
-    """Removes the maps of overwrites that were taken back: nobody decides for such a start again."""
+    """Removes the maps of overwrites that were rolled back: nothing is decided for such a start again."""
     names = (info.name for info in storage.list(MAPS))
     storage.delete([name for name in names if start_of(name.rpartition("/")[2]) in starts])
 
 
 def forget_maps(ledger: Ledger, state: LedgerState) -> None:
-    """Removes maps that nobody asks for any more: of archived overwrites, except those to which a restore may return.
+    """Removes maps that are no longer needed: of archived overwrites, except those to which a restore may return.
 
     What is archived stays published, so no restore goes behind the newest of them; and it is not open, so no decision
     names another map of its start.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overwrites beside other writers: nobody's rows are dropped, and nobody writes where no reader looks any more.
+"""Overwrites beside other writers: no rows of others are dropped unseen, and no write goes where no reader looks any more.
 
 An overwrite is refused if a write of one of its partitions was published since it began. A write is refused if the ids of
 its file groups are no longer those of its buckets. Both are asked in the round that publishes, on the state of that moment:
@@ -47,9 +47,9 @@ class Placement:
     def check(self, now: Round, files: Iterable[StagedFile], start: str, writer: str) -> None:
         """WriteConflict if an overwrite has replaced a file group of these since the write began to place its rows."""
         if now.ledger.config.buckets is None:
-            return  # file ids are used once; whoever wrote into a replaced group is found by that (conflicts.py)
+            return  # file ids are used once; a write into a replaced group is found by that (file_groups.py)
         if self.looked is None and now.state.replaced_file == self.known.name:
-            return  # nobody has overwritten anything since: no further look is needed
+            return  # nothing was overwritten since: no further look is needed
         met = self._replaced_since(now, files) if self.looked is not None else self._moved(now, files)
         if met:
             raise WriteConflict(
@@ -133,7 +133,7 @@ class Overwrite:
 
     def _partitions_of(self, now: Round, instant: Instant) -> frozenset[str]:
         """The partitions that a rival touches. A plan that was made before the overwrite began touches none: it has the same
-        rows afterwards, in groups that nobody reads any more. A later one counts, so that every file of a replaced
+        rows afterwards, in groups that are no longer read. A later one counts, so that every file of a replaced
         group is of a write that began before the overwrite, and leaves the timeline before it (LEDGER, rule 8).
         """
         known = self._touched.get(instant.request_time)
@@ -141,7 +141,7 @@ class Overwrite:
             return known
         storage, config = now.ledger.storage, now.ledger.config
         if not instant.is_completed:
-            with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or taken back: nobody will execute it
+            with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or withdrawn: it will not be executed
                 return frozenset(part.group.partition for part in load_planned(storage, config, instant))
             return frozenset()
         metadata = load_commit(storage, config, instant, now.ledger.clock)

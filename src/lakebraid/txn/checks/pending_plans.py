@@ -53,7 +53,7 @@ def load_planned(storage: Storage, config: TableConfig, instant: Instant) -> lis
 
 
 def planned_parts(storage: Storage, config: TableConfig, timeline: Timeline) -> Iterator[PlannedPart]:
-    """Those of all pending plans. A torn plan is passed over, as readers do: nobody can execute it (scenario F20)."""
+    """Those of all pending plans. A torn plan is passed over, as readers do: it cannot be executed (scenario F20)."""
     for instant in timeline.pending:
         if instant.kind in COMPLETED_AS:
             with contextlib.suppress(CorruptFile, ObjectNotFound):

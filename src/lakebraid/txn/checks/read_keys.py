@@ -1,25 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether anybody changed the rows that a conditional change has read: the check before its commit, key by key.
+"""Whether another write changed the rows that a conditional change has read: the check before its commit, key by key.
 
-An optimistic table holds whole file groups against each other (conflicts.py). Where writers never wait for one another
+An optimistic table holds whole file groups against each other (file_groups.py). Where writers never wait for one another
 that would refuse a change beside every stream, so only keys count: two changes of the same row do not both get through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from lakebraid.errors import SnapshotExpired, WriteConflict
-from lakebraid.format.log.blocks import BlockType, read_blocks
-from lakebraid.format.log.delete_list import parse_delete_block
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.open_files import read_log
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.checks.opened_keys import SERVICES, block_rows, by_group, meets, share
+from lakebraid.txn.checks.log_keys import SERVICES, by_group, has_rows_or_deletes, log_keys, meets, share_a_key
 from lakebraid.txn.ledger.rounds import Round
 
 
@@ -29,7 +24,7 @@ class TouchedKeys:
 
     start: str
     first_active: str | None
-    """The first write of the timeline then: if it is another one now, some were archived meanwhile."""
+    """The first write of the timeline then: if it is another one now, some were archived since."""
     judged: set[str] = field(default_factory=set)
 
     def check(self, now: Round, files: Iterable[StagedFile]) -> None:
@@ -60,16 +55,8 @@ def _same_keys(storage: Storage, own: Iterable[StagedFile], other: str) -> bool:
     """Whether another file has rows or deletes of our keys; what cannot be known counts as yes."""
     if other.endswith(".parquet"):
         return True
-    mine = [keys for file in own for keys in _keys(storage, file.path)]
+    mine = [keys for file in own for keys in log_keys(storage, file.path, has_rows_or_deletes)]
     try:
-        return share(mine, list(_keys(storage, other)))
+        return share_a_key(mine, [*log_keys(storage, other, has_rows_or_deletes)])
     except SnapshotExpired:
-        return True  # compacted and cleaned away meanwhile
-
-
-def _keys(storage: Storage, name: str) -> Iterator[pa.Array]:
-    for block in read_blocks(read_log(storage, name), name).blocks:
-        if block.type in (BlockType.AVRO, BlockType.PARQUET):
-            yield from block_rows(block, name).column("_hoodie_record_key").chunks
-        elif block.type is BlockType.DELETE:
-            yield parse_delete_block(block.content, f"the block at byte {block.offset:,} of {name}").record_keys
+        return True  # compacted and cleaned away since

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables with one writer at a time: whoever begins makes sure that no other write is open."""
+"""Tables with one writer at a time: a write begins only while no other one is open."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ALONE = "one writer at a time"
 _WRITES = ("commit", "deltacommit", "replacecommit")
 
 
-def clear_dead(ledger: Ledger, txn: str) -> None:
-    """Rolls back open writes that show no life: their writer has died, and nobody else will end them."""
+def clear_dead(ledger: Ledger, decider: str) -> None:
+    """Rolls back open writes that show no life: their writer has died, and will not end them."""
     timeout_ms = silence_ms_max(ledger.config)
     state = ledger.newest().state
     if not state.open:
@@ -25,7 +25,7 @@ def clear_dead(ledger: Ledger, txn: str) -> None:
     for start in sorted(state.open):
         if is_expired(ledger.storage, ledger.config, start, now_ms, timeout_ms):
             story = silent(timeout_ms, state.writer_of(start))
-            roll_back(ledger, txn, start, timeout_ms=timeout_ms, story=story)
+            roll_back(ledger, decider, start, timeout_ms=timeout_ms, story=story)
 
 
 def check_alone(now: Round) -> None:

@@ -16,13 +16,13 @@ from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.hudi.reconcile import load_rollback_plan, pending_writes
 from lakebraid.txn.ledger.entries import OpenWrite, Undoing
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.liveness.heartbeat import beat_first, is_expired, storage_now_ms
 from lakebraid.txn.liveness.markers import load_markers, marked_file, own_markers
 
 _WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
 PLANNED = frozenset({"compaction", "logcompaction"})
-"""Rolling these back ends an attempt; the plan stays, for anybody to execute."""
+"""Rolling these back ends an attempt; the plan stays, and any executor may claim it."""
 
 
 def find_dead(ledger: Ledger, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) -> tuple[list[str], list[str]]:
@@ -43,7 +43,7 @@ def find_dead(ledger: Ledger, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) 
 
 
 def dead_write(now: Round, victim: str, timeout_ms: int) -> OpenWrite | None:
-    """Hudi's pending write, if it may be rolled back now: nobody does so yet, and its writer shows no life."""
+    """Hudi's pending write, if it may be rolled back now: no rollback of it is pending, and its writer shows no life."""
     ledger = now.ledger
     instant = pending_writes(now.timeline()).get(victim) if ledger.is_shared else None
     if instant is None or instant.kind not in _WRITES or _is_being_undone(now, victim):
@@ -54,16 +54,18 @@ def dead_write(now: Round, victim: str, timeout_ms: int) -> OpenWrite | None:
     return OpenWrite("", instant.kind)
 
 
-def adopt_rollback(ledger: Ledger, txn: str, rollback: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) -> bool:
+def adopt_rollback(
+    ledger: Ledger, decider: str, rollback: str, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS
+) -> bool:
     """Takes over a rollback whose executor died; then finish it. False if he lives, it is done, or is not for us.
 
     Not for us: a plan that cannot be read, and one that takes back what was published (that is the will of a person).
     """
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[bool]:
         if rollback in now.state.rollbacks:
             return Already(value=True)
-        undoing = _undoing(now, txn, rollback)
+        undoing = _undoing(now, decider, rollback)
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
         if undoing is None or not is_expired(ledger.storage, ledger.config, rollback, now_ms, timeout_ms):
             return Already(value=False)
@@ -71,7 +73,7 @@ def adopt_rollback(ledger: Ledger, txn: str, rollback: str, *, timeout_ms: int =
         state = replace(now.state, rollbacks={**now.state.rollbacks, rollback: undoing})
         return Decision("adopt", state, ((b"", name),), value=True)
 
-    return bool(ledger.decide(txn, rule, before_true=lambda _: beat_first(ledger.storage, rollback)))
+    return ledger.decide(decider, rule, before_applied=lambda _: beat_first(ledger.storage, rollback))
 
 
 def undo_files(now: Round, rollback: str, undoing: Undoing) -> list[MarkerName]:
@@ -101,7 +103,7 @@ def _doomed(now: Round, rollback: str, victim: str) -> list[MarkerName]:
     return list({(m.partition_path, m.data_file_name): m for m in both}.values())
 
 
-def _undoing(now: Round, txn: str, rollback: str) -> Undoing | None:
+def _undoing(now: Round, decider: str, rollback: str) -> Undoing | None:
     if not any(i.action == "rollback" and i.request_time == rollback for i in now.timeline().pending):
         return None
     plan = load_rollback_plan(now.ledger.storage, now.ledger.config, rollback)
@@ -110,7 +112,7 @@ def _undoing(now: Round, txn: str, rollback: str) -> Undoing | None:
     victim = now.timeline().write(plan.instant.request_time)
     if victim is not None and victim.is_completed:
         return None
-    return Undoing(plan.instant.request_time, plan.instant.action, txn)
+    return Undoing(plan.instant.request_time, plan.instant.action, decider)
 
 
 def _is_being_undone(now: Round, victim: str) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hudi's FileSystemBasedLockProvider: whoever creates `.hoodie/lock` holds it, whoever deletes it gives it back.
+"""Hudi's FileSystemBasedLockProvider: the process that creates `.hoodie/lock` holds it until the file is deleted.
 
 Hudi looks only at whether the file is there. Ours says in it who we are, so that the lock of a process of ours that was
 killed can be told from one that is held; Hudi's own, and those of other machines, are never broken.
@@ -63,7 +63,7 @@ class FileHold:
         self._give_back()
 
     def check(self) -> bool:
-        """Whether the lock is still ours: Hudi's `close()` deletes it whoever holds it (FORMAT, trap 32)."""
+        """Whether the lock is still ours: Hudi's `close()` deletes it, whichever process holds it (FORMAT, trap 32)."""
         return self._is_mine(LOCK)
 
     def _wait(self) -> None:

@@ -46,7 +46,7 @@ class LeaseLock:
     clock: Clock
 
     def __call__(self, _stand_in: Callable[[], None] = lambda: None) -> LeaseHold:
-        """A lease passes from hand to hand: whoever takes it makes true what the one before him decided."""
+        """A lease passes from hand to hand: the next holder applies what the one before it decided."""
         return LeaseHold(self.storage, self.clock)
 
 

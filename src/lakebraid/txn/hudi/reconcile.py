@@ -162,8 +162,8 @@ def _check_no_restore(storage: Storage, timeline: Timeline, state: LedgerState) 
 
 
 def _unclaimed(plan: PendingPlan, *, is_undone: bool) -> PendingPlan:
-    """The plan for its next executor. A removable one that Hudi rolls back, or has, is nobody's to execute again: it
-    keeps an epoch, which was never anybody's claim.
+    """The plan for its next executor. A removable one that Hudi rolls back, or has, is never executed again: it
+    keeps an epoch that no claim ever had.
     """
     was_tried = plan.is_removable and (plan.epoch > 0 or is_undone)
     return replace(plan, epoch=1 if was_tried else 0, claimant="")

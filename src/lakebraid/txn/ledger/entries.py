@@ -46,7 +46,7 @@ class PublishedBatch:
 class OpenWrite:
     """A write that has begun and is neither published nor rolled back."""
 
-    txn: str
+    decider: str
     action: str
     adds_base: bool = False
     """Whether it may publish base files: no compaction may be planned before it is done."""
@@ -55,20 +55,20 @@ class OpenWrite:
     batch: Batch | None = None
     """Which batch it brings, if batches are told apart."""
     writer: str = ""
-    """Who writes, as people call it: seen from the beginning, so that one can ask after a writer that is slow or dead."""
+    """The name of the writer, seen from the beginning, so that people can ask after one that is slow or dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPlan:
-    """A planned service that nobody has published yet."""
+    """A plan of a service that is not published yet."""
 
     action: str
     planner: str
     epoch: int = 0
-    """The number of the entry that claimed it last; 0 if nobody has."""
+    """The number of the entry that claimed it last; 0 if it was never claimed."""
     claimant: str = ""
     is_removable: bool = False
-    """Whether it is executed once at most, and taken back if that fails or nobody comes (RFC-79)."""
+    """Whether it is executed once at most, and withdrawn if that fails or no executor comes (RFC-79)."""
     claimed_at: str = _NEVER
     """The last time that was given when it was claimed: a rollback of Hudi's that began later was of this very claim."""
 
@@ -79,7 +79,7 @@ class Undoing:
 
     victim: str
     action: str
-    txn: str
+    decider: str
     removes_plan: bool = False
     """Whether the victim is a plan that goes as a whole; else of a plan only the attempt to execute it."""
 
@@ -90,7 +90,7 @@ class Restoring:
 
     until: str
     """Completions after this time, and before the restore, never were."""
-    txn: str
+    decider: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class LedgerState:
     """Cleans that were decided and not reported done, and who decided them."""
     restores: Mapping[str, Restoring] = field(default_factory=dict)
     restored: Mapping[str, Restoring] = field(default_factory=dict)
-    """The last restores that are done: whoever lost the answer must not restore twice."""
+    """The last restores that are done: a restorer that lost the answer must not restore twice."""
     unpinned: Mapping[str, str] = field(default_factory=dict)
     """Savepoints that are deleted though their file may still lie there: when they were set, and the start they pin."""
     leases: Mapping[str, Lease] = field(default_factory=dict)
@@ -130,11 +130,11 @@ class LedgerState:
     horizon: str = _NEVER
     """As of earlier completion times than this, files are missing: a clean removed them."""
     schema_file: str | None = None
-    """The timeline file of the commit that carries the table's schema; None: nobody has stated one to us yet."""
+    """The timeline file of the commit that carries the table's schema; None if none is known to have been stated."""
     is_fresh: bool = False
     """Whether nothing was ever published but the table's creation."""
     replaced_file: str | None = None
-    """The map of which overwrite gave a partition its file ids (replaced_maps.py); None: there was none."""
+    """The map of which overwrite gave a partition its file ids (overwrite_maps.py); None: there was none."""
 
     @property
     def oldest_open(self) -> str | None:
@@ -148,10 +148,10 @@ class LedgerState:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Decision number `number`: who, what, when; the timeline files that make it true; the state after it."""
+    """Decision number `number`: who, what, when; the timeline files that apply it; the state after it."""
 
     number: int
-    txn: str
+    decider: str
     kind: str
     time: str
     floor: int
@@ -160,7 +160,7 @@ class Entry:
     """Staged object and timeline file, in the order in which they are to appear."""
     state: LedgerState = LedgerState()
     voids: int | None = None
-    """The number of an entry before this one that never came true (beside Apache Hudi only)."""
+    """The number of an entry before this one that is void (beside Apache Hudi only)."""
 
 
 def entry_name(number: int) -> str:
@@ -204,7 +204,7 @@ def format_entry(entry: Entry) -> bytes:
     record = {
         "version": FORMAT_VERSION,
         "number": entry.number,
-        "txn": entry.txn,
+        "txn": entry.decider,
         "kind": entry.kind,
         "time": entry.time,
         "floor": entry.floor,
@@ -213,17 +213,18 @@ def format_entry(entry: Entry) -> bytes:
         "state": {
             "last": state.last,
             "open": {
-                s: [w.txn, w.action, w.adds_base, w.columns, _plain(w.batch), w.writer] for s, w in state.open.items()
+                s: [w.decider, w.action, w.adds_base, w.columns, _plain(w.batch), w.writer]
+                for s, w in state.open.items()
             },
             "plans": {
                 s: [p.action, p.planner, p.epoch, p.claimant, p.is_removable, p.claimed_at]
                 for s, p in state.plans.items()
             },
-            "rollbacks": {s: [u.victim, u.action, u.txn, u.removes_plan] for s, u in state.rollbacks.items()},
+            "rollbacks": {s: [u.victim, u.action, u.decider, u.removes_plan] for s, u in state.rollbacks.items()},
             "gone": dict(state.gone),
             "cleans": dict(state.cleans),
-            "restores": {s: [r.until, r.txn] for s, r in state.restores.items()},
-            "restored": {s: [r.until, r.txn] for s, r in state.restored.items()},
+            "restores": {s: [r.until, r.decider] for s, r in state.restores.items()},
+            "restored": {s: [r.until, r.decider] for s, r in state.restored.items()},
             "unpinned": dict(state.unpinned),
             "leases": {token: [lease.time, lease.holder] for token, lease in state.leases.items()},
             "consumers": dict(state.consumers),
@@ -268,7 +269,7 @@ def _entry(record: dict[str, Any]) -> Entry:
     state = record["state"]
     return Entry(
         number=_number(record["number"]),
-        txn=_text(record["txn"]),
+        decider=_text(record["txn"]),
         kind=_text(record["kind"]),
         time=_text(record["time"]),
         floor=_number(record["floor"]),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ledger: one place where everything is decided, by creating the next numbered entry.
 
-Whoever creates entry n+1 has decided; everybody else looks again. No lock, lease or clock is part of the argument why
-this is safe: docs/decisions/0007-ledger.md. Before anybody decides n+1, the files of entry n are made true on Hudi's
-timeline by copies which any process can finish, so a stalled writer blocks nobody.
+The process that creates entry n+1 has decided; all others look again. No lock, lease or clock is part of the argument why
+this is safe: docs/decisions/0007-ledger.md. Before a process decides n+1, it applies entry n: the files of that entry are
+copied onto Hudi's timeline, which any process can do, so a stalled writer blocks no other.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import (
     CommitRefused,
     CorruptFile,
+    DecisionUnknown,
     LakebraidError,
     ObjectExists,
     ObjectNotFound,
@@ -48,18 +49,20 @@ from lakebraid.txn.ledger.entries import (
     parse_entry,
     parse_entry_name,
 )
-from lakebraid.txn.ledger.rounds import Already, Decision, Round, Rule
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.timeline_copies import check_clock, copied, stage, sweep
 from lakebraid.txn.ledger.turns import Turn, asking, patience_seconds
 
+T = TypeVar("T")
 _GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
 
 
 @dataclass
 class _Attempted:
-    """For which slot a create of ours was sent whose end we do not know; None if there is no such one."""
+    """What one call of `decide` has sent so far."""
 
     slot: int | None = None
+    """For which slot a create was sent whose end is not known; None if there is no such one."""
     time: str = ""
     """The time of an entry whose create was sent in this attempt."""
     has_waited: bool = False
@@ -69,10 +72,6 @@ class _Attempted:
         """Forgets it once the slot is taken, and the rule has not found it to be taken by us."""
         if self.slot is not None and self.slot <= newest:
             self.slot = None
-
-
-class DecisionUnknown(OutcomeUnknown):
-    """A decision may or may not have been made; ask again later, and delete nothing."""
 
 
 @dataclass
@@ -86,14 +85,14 @@ class Ledger:
     """Hudi's own lock, where the table is shared with Apache Hudi writers."""
     is_shared: bool = False
     known: Entry | None = None
-    true: int = 0
-    """The number of the last entry that is known to be true on the timeline."""
+    applied: int = 0
+    """The number of the last entry that is known to be applied."""
     may_ask: bool = False
     """Whether its decisions take long to think about, so that it may ask others to wait when it loses rounds."""
     _asking: list[str] = field(default_factory=list)
-    """Who was seen to ask so, when we last looked."""
+    """Marks of those who ask for their turn, as the last listing showed them."""
     _dead_staged: list[str] = field(default_factory=list)
-    """Staged objects that nobody needs any more; removed with the next ones."""
+    """Staged objects that are no longer needed; removed with the next ones."""
 
     def newest(self) -> Entry:
         """The newest entry; `genesis` if nothing was ever decided here."""
@@ -114,18 +113,18 @@ class Ledger:
                 found = self._read(newer[-1])
 
     def settled(self) -> Entry:
-        """The newest entry, made true on the timeline: whoever acts on a decision outside of `decide` needs it so."""
+        """The newest entry, applied: needed to act on a decision outside of `decide`."""
         entry = self.newest()
-        self._make_newest_true(entry)
+        self._apply_newest(entry)
         return entry
 
     def looked(self) -> Round | None:
-        """The newest round for somebody who may only read; None while its entry is not true on the timeline yet."""
+        """The newest round for a process that may only read; None while its entry is not applied yet."""
         entry = self.newest()
         is_true = all(self._exists(target) for _, target in entry.files)
         return Round(self, entry.state, entry.number + 1) if is_true else None
 
-    def decide(self, txn: str, rule: Rule, *, before_true: Callable[[Any], object] | None = None) -> Any:
+    def decide(self, decider: str, rule: Rule[T], *, before_applied: Callable[[T], object] | None = None) -> T:
         """What the rule's decision gave: made now, or found to be made already. The rule may refuse by raising.
 
         DecisionUnknown if the store stopped answering while the decision may have been made.
@@ -136,17 +135,17 @@ class Ledger:
                 try:
                     with self.lock(self._stand_in) as hold:
                         try:
-                            done, value = self._try(txn, rule, before_true, attempted, hold)
+                            found = self._try(decider, rule, before_applied, attempted, hold)
                         finally:
                             self._let_clocks_pass(attempted)
                 except OutcomeUnknown:
-                    done, value = False, None
+                    found = None
                 except StorageError as error:
                     if attempted.slot is not None:
                         raise self._unknown(error.message) from error
                     raise
-                if done:
-                    return value
+                if found is not None:
+                    return found.value
                 turn.lost(attempt + 1)
                 self._stand_back(attempt)
         reason = (
@@ -167,51 +166,54 @@ class Ledger:
         )
 
     def sweep_staged(self, below: int) -> None:
-        """Removes staged objects of slots below: their entries are true or void for ever."""
+        """Removes staged objects of slots below: their entries are applied, or void."""
         sweep(self.storage, below)
 
     def _try(
         self,
-        txn: str,
-        rule: Rule,
-        before_true: Callable[[Any], object] | None,
+        decider: str,
+        rule: Rule[T],
+        before_applied: Callable[[T], object] | None,
         attempted: _Attempted,
         hold: Hold | None,
-    ) -> tuple[bool, Any]:
+    ) -> Already[T] | None:
+        """What is decided now; None if another process took the slot, or it is to be seen in the next round who did."""
         entry = self._let_others_go(self.newest(), attempted)
-        state, voids = self._make_newest_true(entry)
+        state, voids = self._apply_newest(entry)
         outcome = self._asked(rule, Round(self, self._minding_others(state), entry.number + 1))
         if outcome is None:
-            return False, None
+            return None
         if isinstance(outcome, Already):
-            return True, outcome.value
+            return outcome
         attempted.settle(entry.number)
         if self.is_shared:
             check_settings(self.storage, self.config, outcome.kind)
-        mine = self._stage(entry, txn, outcome, voids)
+        mine = self._stage(entry, decider, outcome, voids)
         if not _is_held(hold):
-            return self._beaten(mine)
+            self._beaten(mine)
+            return None
         attempted.slot = mine.number
         attempted.time = mine.time if mine.time > entry.time else ""
         try:
             self.storage.create(entry_name(mine.number), format_entry(mine))
         except ObjectExists:
-            return self._beaten(mine)  # if it was our own, unanswered or repeated by the store, the rule will see it
+            self._beaten(mine)
+            return None  # if it was our own, unanswered or repeated by the store, the rule will see it
         if self._numbers_after(mine.number) and self.newest().floor > mine.number:
-            return False, None  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
+            return None  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
         if voids is not None:
             self.sweep_staged(mine.number)  # a late copy for the void entry must find no source
-        if before_true is not None:
-            before_true(outcome.value)
-        if not (_is_held(hold) and (self._make_true(mine) or not self.is_shared)):
-            return False, None  # whoever has the lock now makes it true, or void if Hudi went on; the rule will see
-        self._came_true(entry, mine)
-        return True, outcome.value
+        if before_applied is not None:
+            before_applied(outcome.value)
+        if not (_is_held(hold) and (self._apply(mine) or not self.is_shared)):
+            return None  # the next holder of the lock applies it, or finds it void if Hudi went on; the rule will see
+        self._note_applied(entry, mine)
+        return Already(outcome.value)
 
-    def _asked(self, rule: Rule, now: Round) -> Decision | Already | None:
+    def _asked(self, rule: Rule[T], now: Round) -> Outcome[T] | None:
         """What the rule says; None if it failed over what only a newer entry explains.
 
-        A round's timeline and files may be newer than its state: another process has decided meanwhile, and a file was
+        A round's timeline and files may be newer than its state: another process has decided since, and a file was
         removed, or a time was given that the state does not know. Refusals stay true, so they count at once.
         """
         try:
@@ -223,8 +225,8 @@ class Ledger:
                 return None
             raise
 
-    def _came_true(self, before: Entry, mine: Entry) -> None:
-        self.true = max(self.true, mine.number)
+    def _note_applied(self, before: Entry, mine: Entry) -> None:
+        self.applied = max(self.applied, mine.number)
         if self.known is None or self.known.number < mine.number:
             self.known = mine
         self._tidy(before, mine)
@@ -236,46 +238,45 @@ class Ledger:
             attempted.time = ""
 
     def _stand_in(self) -> None:
-        """What a holder of Hudi's lock who died would have done before it passes on: a job of Hudi may be the next one."""
-        with contextlib.suppress(CorruptFile):  # of the ledger: whoever decides is told
+        """What a dead holder of Hudi's lock would have done before it passes on: a job of Hudi may be the next holder."""
+        with contextlib.suppress(CorruptFile):  # of the ledger: the next decision tells
             entry = self.settled()
             if entry.time > _GENESIS.time:
                 wait_out_skew(self.clock, self.config, entry.time)
 
-    def _beaten(self, mine: Entry) -> tuple[bool, None]:
+    def _beaten(self, mine: Entry) -> None:
         self._dead_staged += sorted({source for source, _ in mine.files})
-        return False, None
 
-    def _make_newest_true(self, entry: Entry) -> tuple[LedgerState, int | None]:
+    def _apply_newest(self, entry: Entry) -> tuple[LedgerState, int | None]:
         """The state to go on from; on a shared table also the number of an entry that is void."""
-        if entry.number <= self.true:
+        if entry.number <= self.applied:
             return entry.state, None
         if self.is_shared and entry.files and not self._exists(entry.files[0][1]):
-            if self._was_true(entry):
+            if self._was_applied(entry):
                 return entry.state, None
             if greatest_time(load_timeline(self.storage, self.config)) >= entry.time:
-                # Hudi went on before it came true: its maker lost the lock, or died. It may not come after Hudi.
+                # Hudi went on before it was applied: its decider lost the lock, or died. It may not come after Hudi.
                 return self._before(entry).state, entry.number
-        self._make_true(entry)
-        self.true = entry.number
+        self._apply(entry)
+        self.applied = entry.number
         return entry.state, None
 
-    def _was_true(self, entry: Entry) -> bool:
-        """Whether an entry was true, though its first file is not there: Hudi took it off the timeline.
+    def _was_applied(self, entry: Entry) -> bool:
+        """Whether an entry was applied, though its first file is not there: Hudi took it off the timeline.
 
-        Then its staged objects are gone; if its maker died before he removed them, it is in the history. Taking it for
+        Then its staged objects are gone; if its decider died before it removed them, it is in the history. Taking it for
         void would take back what was acknowledged, copying it again would bring back what was archived.
         """
         source, target = entry.files[0]
         return not self._exists(source) or is_archived(self.storage, self.config, target)
 
-    def _make_true(self, entry: Entry) -> bool:
-        """False if a staged object is gone: then it has been true already, or, on a shared table, it is void."""
+    def _apply(self, entry: Entry) -> bool:
+        """False if a staged object is gone: then it was applied before, or, on a shared table, it is void."""
         if self.is_shared and entry.kind == "restore":
-            return insist(self.clock, lambda: self._make_restore_true(entry))
+            return insist(self.clock, lambda: self._apply_restore(entry))
         return self._copy(entry)
 
-    def _make_restore_true(self, entry: Entry) -> bool:
+    def _apply_restore(self, entry: Entry) -> bool:
         is_true = self._copy(entry)
         if is_true:
             stop_writers(self.storage, self.config, min(entry.state.restores))
@@ -284,7 +285,7 @@ class Ledger:
     def _copy(self, entry: Entry) -> bool:
         return all(copied(self.storage, self.clock, source, target) for source, target in entry.files)
 
-    def _stage(self, newest: Entry, txn: str, outcome: Decision, voids: int | None) -> Entry:
+    def _stage(self, newest: Entry, decider: str, outcome: Decision[object], voids: int | None) -> Entry:
         number = newest.number + 1
         staged: dict[bytes, str] = {}
         for data, _ in outcome.files:
@@ -297,10 +298,10 @@ class Ledger:
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
-        return Entry(number, txn, outcome.kind, outcome.state.last, floor, files, outcome.state, voids)
+        return Entry(number, decider, outcome.kind, outcome.state.last, floor, files, outcome.state, voids)
 
     def _tidy(self, before: Entry, mine: Entry) -> None:
-        """Removes what no one needs; a failure costs nothing, it will be swept later."""
+        """Removes staged objects and old entries; what a failure leaves is swept later."""
         self._dead_staged += sorted({source for source, _ in mine.files})
         if mine.kind == "begin" and len(self._dead_staged) < limits.STAGED_HELD_MAX and not self.is_shared:
             return  # together with those of its publishing: one call less
@@ -312,7 +313,7 @@ class Ledger:
             self.storage.delete(names)
 
     def _check_remains(self, known: int) -> None:
-        """Raises if neither an entry that we know is there nor any after it: then somebody deleted the table under us.
+        """Raises if neither an entry that we know is there nor any after it: then the table was deleted under us.
 
         Without this a writer would go on by what it knows, and publish into a folder in which there is no table.
         """

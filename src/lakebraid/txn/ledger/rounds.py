@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is put before the ledger: rules that look at one round, and what they want to be so."""
+"""What is put before the ledger: rules, the round that a rule looks at, and the outcome that it wants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.model.timeline.timeline import Timeline
@@ -16,35 +16,42 @@ from lakebraid.txn.ledger.entries import LedgerState
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Generic[T_co]):
     """What a rule wants to be so: the state after it, and the timeline files (bytes, name) that say it to Hudi."""
 
     kind: str
     state: LedgerState
     files: tuple[tuple[bytes, str], ...] = ()
-    value: Any = None
-    """What the caller is told when it has become so."""
+    value: T_co = field(kw_only=True)
+    """What `Ledger.decide` returns once the decision is made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Already:
-    """It is so already: an answer of ours got lost, or somebody else did it."""
+class Already(Generic[T_co]):
+    """There is nothing to decide: the answer to an earlier attempt got lost, another process did it, or the rule only looks."""
 
-    value: Any = None
+    value: T_co
+    """What `Ledger.decide` returns."""
+
+
+Outcome: TypeAlias = Decision[T] | Already[T]
 
 
 @dataclass
 class Round:
-    """What a rule may look at: all of it as it is after the newest entry was made true."""
+    """What a rule may look at: all of it as it is once the newest entry is applied."""
 
     ledger: Ledger
     state: LedgerState
     number: int
     """The slot that the decision would take."""
     states_schema: bool = False
-    """Set by whoever finds that what is about to be published brings the table a new schema."""
+    """Set by a rule that finds that what it is about to publish brings the table a new schema."""
     replaced_file: str | None = None
     """Set by an overwrite that is about to be published: the map that says its file ids."""
     _timeline: Timeline | None = None
@@ -52,6 +59,11 @@ class Round:
     _recent: dict[tuple[str, frozenset[str]], Timeline] = field(default_factory=dict)
     _view: View | None = None
     _time: str | None = None
+
+    @classmethod
+    def of_timeline(cls, ledger: Ledger, timeline: Timeline) -> Round:
+        """A round that looks at a timeline which was loaded before; nothing can be decided in it."""
+        return cls(ledger, ledger.newest().state, 0, _timeline=timeline)
 
     def time(self) -> str:
         """A time greater than every one given before."""
@@ -90,4 +102,5 @@ class Round:
         return replace(self.state, last=self.time(), **changes)
 
 
-Rule = Callable[[Round], Decision | Already]
+Rule: TypeAlias = Callable[[Round], Outcome[T]]
+"""Asked in every round anew, and may refuse by raising."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Staged objects: the bytes of timeline files before they are decided, each for one slot of the ledger.
 
-A timeline file appears only by a copy of its staged object, and a staged object is never written again: so whoever
-removes it knows that no late copy brings the timeline file back.
+A timeline file appears only by a copy of its staged object, and a staged object is never written again: so once it
+is removed, no late copy brings the timeline file back.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_clock(storage: Storage, clock: Clock, staged: str) -> None:
     try:
         ahead_ms = clock.now_ms() - storage.info(staged).modified_ms
     except ObjectNotFound:
-        return  # swept: others have taken the slot meanwhile, and the create will say so
+        return  # swept: another process has taken the slot, and the create will say so
     if ahead_ms > limits.CLOCK_AHEAD_MS_MAX:
         raise EnvironmentProblem(
             f"The clock of this machine is {ahead_ms // 1000:,} seconds ahead of the storage of {storage.url}. "
@@ -66,6 +66,6 @@ def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
 
 
 def sweep(storage: Storage, below: int) -> None:
-    """Removes staged objects of slots below: their entries are true or void for ever."""
+    """Removes staged objects of slots below: their entries are applied, or void."""
     names = [info.name for info in storage.list(STAGED)]
     storage.delete([n for n in names if (slot := parse_staged_name(n)) is not None and slot < below])

@@ -20,8 +20,8 @@ HEARTBEATS = ".hoodie/.heartbeat"
 
 
 def beat_interval_ms(config: TableConfig) -> int:
-    """How often to beat. Whoever judges uses settings of his own, and a beat may be slow: so three times as often as
-    the table demands.
+    """How often to beat. The judge has settings of its own, and a beat may be slow: so three times as often as the table
+    demands.
     """
     return min((config.heartbeat_interval_ms or limits.HEARTBEAT_TIMEOUT_MS) // 3, limits.HEARTBEAT_INTERVAL_MS)
 
@@ -53,7 +53,7 @@ def beat_first(storage: Storage, start: str) -> bool:
 
 @dataclass
 class Heartbeat:
-    """Beats in the background until it is stopped; `on_lost` is called once if the write was rolled back meanwhile."""
+    """Beats in the background until it is stopped; `on_lost` is called once if the write was rolled back."""
 
     storage: Storage
     start: str
@@ -90,11 +90,11 @@ class Heartbeat:
 def storage_now_ms(storage: Storage, clock: Clock) -> int:
     """The storage's own time, by which beats are dated: the judge's clock may be wrong.
 
-    Whoever may only read gets this machine's: he looks, and decides nothing by it.
+    A process that may only read gets this machine's: it looks, and decides nothing by it.
     """
     name = f"{FOLDER}/clock/{clock.token()}"
     try:
-        storage.replace(name, b"")  # the name is nobody else's, and a replacement may be tried again
+        storage.replace(name, b"")  # no other process has the name, and a replacement may be tried again
     except AccessDenied:
         return clock.now_ms()
     try:

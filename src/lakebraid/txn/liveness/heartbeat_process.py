@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who shows that a write lives while Spark runs its tasks: a small process of its own, beside the driver.
+"""The process beside the driver that shows that a write lives while Spark runs its tasks.
 
 The process that begins a write is Spark's, which ends it after a minute of rest; tasks may have to wait for an hour of
 other stages. So a child is started that does nothing for one interval, and only then loads what it needs and beats. It
@@ -53,7 +53,7 @@ def stop_beating(note: str) -> None:
 
 
 def keep_beating(url: str, options: dict[str, str], start: str, interval_s: float, note: str, driver: int) -> None:
-    """Beats until nobody wants it any more."""
+    """Beats until its note or the driver is gone, or the write has ended."""
     clock, wanted = SystemClock(), Path(note)
     due = clock.monotonic() + interval_s
     while wanted.exists() and _is_alive(driver):

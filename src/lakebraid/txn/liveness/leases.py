@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers that hold files back: leases, which live as long as their holders beat, and named consumers, which stay.
 
-Both are facts of the ledger. Whoever is entered before a clean is decided is seen by that clean; whoever comes later is
-held against what the clean removes. So a reader either has its files, or is told that they are gone.
+Both are facts of the ledger. A reader that is entered before a clean is decided is seen by that clean; a later one
+is held against what the clean removes. So a reader either has its files, or is told that they are gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.txn.actions.savepoints import check_kept
 from lakebraid.txn.ledger.entries import FOLDER, Lease, LedgerState, without
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Round
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.liveness.heartbeat import storage_now_ms
 
 LEASES: Final = f"{FOLDER}/leases"
@@ -52,9 +52,9 @@ def take_lease(ledger: Ledger, token: str, holder: str, time: str) -> None:
     """Enters a lease. SnapshotExpired if a clean removed what it is about, or was decided to."""
     ledger.storage.replace(_beat_name(token), b"")  # before others can see the lease: without a beat it would be dead
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[None]:
         if token in now.state.leases:
-            return Already()
+            return Already(None)
         check_readable(now, time)
         if len(now.state.leases) >= limits.LEASES_MAX:
             raise InvalidArgument(
@@ -62,7 +62,9 @@ def take_lease(ledger: Ledger, token: str, holder: str, time: str) -> None:
                 "or clean: that drops the leases of dead ones.",
                 path=ledger.storage.url,
             )
-        return Decision("lease", replace(now.state, leases={**now.state.leases, token: Lease(time, holder)}))
+        return Decision(
+            "lease", replace(now.state, leases={**now.state.leases, token: Lease(time, holder)}), value=None
+        )
 
     try:
         ledger.decide(token, rule)
@@ -76,10 +78,10 @@ def take_lease(ledger: Ledger, token: str, holder: str, time: str) -> None:
 def drop_lease(ledger: Ledger, token: str) -> None:
     """Gives a lease back, if it is still there."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[None]:
         if token not in now.state.leases:
-            return Already()
-        return Decision("drop lease", replace(now.state, leases=without(now.state.leases, token)))
+            return Already(None)
+        return Decision("drop lease", replace(now.state, leases=without(now.state.leases, token)), value=None)
 
     ledger.decide(token, rule)
     ledger.storage.delete([_beat_name(token)])
@@ -125,7 +127,7 @@ def register_consumer(ledger: Ledger, name: str, position: str | None) -> str:
     """
     _check_name(name)
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str]:
         known = now.state.consumers.get(name)
         if known is not None:
             return Already(known)
@@ -145,13 +147,13 @@ def register_consumer(ledger: Ledger, name: str, position: str | None) -> str:
         consumers = {**now.state.consumers, name: begin}
         return Decision("consumer", replace(now.state, consumers=consumers), value=begin)
 
-    return str(ledger.decide(ledger.clock.token(), rule))
+    return ledger.decide(ledger.clock.token(), rule)
 
 
 def advance_consumer(ledger: Ledger, name: str, position: str) -> str:
     """Where the consumer is afterwards: at `position`, or further if another process had brought it there."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[str]:
         known = now.state.consumers.get(name)
         if known is None:
             raise InvalidArgument(
@@ -166,18 +168,18 @@ def advance_consumer(ledger: Ledger, name: str, position: str) -> str:
         consumers = {**now.state.consumers, name: position}
         return Decision("consumer", replace(now.state, consumers=consumers), value=position)
 
-    return str(ledger.decide(ledger.clock.token(), rule))
+    return ledger.decide(ledger.clock.token(), rule)
 
 
 def drop_consumer(ledger: Ledger, name: str) -> bool:
     """Forgets a consumer, so that it holds nothing back; False if there is none of that name."""
 
-    def rule(now: Round) -> Decision | Already:
+    def rule(now: Round) -> Outcome[bool]:
         if name not in now.state.consumers:
             return Already(value=False)
         return Decision("consumer", replace(now.state, consumers=without(now.state.consumers, name)), value=True)
 
-    return bool(ledger.decide(ledger.clock.token(), rule))
+    return ledger.decide(ledger.clock.token(), rule)
 
 
 def _not_yet(ledger: Ledger, name: str, position: str) -> InvalidArgument:

@@ -21,8 +21,8 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import load_view
 from lakebraid.tasks.data_files import place_partition
 from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.writing.base_file import place_seed
 from lakebraid.tasks.writing.rows import WritePlan
-from lakebraid.tasks.writing.seed import place_seed
 from lakebraid.txn.checks.overwrite_maps import ReplacedMap
 from lakebraid.txn.checks.overwrites import Overwrite, Placement
 from lakebraid.txn.ledger.ledger import Ledger
@@ -79,7 +79,7 @@ class Overwriting:
             for bucket in range(plan.buckets):
                 file_id = plan.file_id(partition, bucket)
                 if (partition, file_id) not in based:
-                    yield place_seed(storage, plan, partition, file_id)
+                    yield place_seed(storage, plan.start, plan.schema, partition, file_id)
 
     def _scope(self, ledger: Ledger, storage: Storage, files: Iterable[StagedFile]) -> set[str]:
         """The partitions that are about to be replaced. One that comes meanwhile is a conflict."""
