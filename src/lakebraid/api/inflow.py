@@ -5,17 +5,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote
 
 from lakebraid import limits
+from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument, LakebraidError
-from lakebraid.model.config import MergeMode
+from lakebraid.model.config import MergeMode, parse_config
+from lakebraid.model.operations import STREAMED
+from lakebraid.reading.plan import Source
 from lakebraid.storage import open_storage
 from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.ledger.entries import FOLDER
+from lakebraid.txn.writer import Writing
 from lakebraid.writing.operations.deletes import with_ordering
+from lakebraid.writing.request import WriteRequest
+from lakebraid.writing.retry import Destination, write_rows
 
 if TYPE_CHECKING:
     from lakebraid.api.table import Table
@@ -23,24 +29,23 @@ if TYPE_CHECKING:
 
 STREAMS: Final = f"{FOLDER}/streams"
 """Where checkpoints of streams lie that were given no other place."""
-STREAMED: Final = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
-"""What can be done with a batch of rows."""
+Inline = Literal["inline"] | None
+_Opened = tuple["Table", Destination, str]
+"""The table of a stream, as readers and as writes know it, and the id of the stream."""
 
 
 @dataclass(frozen=True)
 class Inflow:
     """Who writes what with each batch. Small, and it pickles: Spark Connect calls it in a process of its own."""
 
-    url: str
-    options: tuple[tuple[str, str], ...]
-    writer: str
-    operation: str = "upsert"
-    how: tuple[tuple[str, Any], ...] = ()
+    source: Source
+    request: WriteRequest
+    """With the name of the stream as `writer`."""
     checkpoint: str | None = None
-    services: Any = None
+    services: Inline = None
     told: tuple[tuple[str, str], ...] = ()
     """How its writes get along with others, where that is not left to the table."""
-    _opened: list[Any] = field(default_factory=list, compare=False, repr=False)
+    _opened: list[_Opened] = field(default_factory=list, compare=False, repr=False)
 
     def __call__(self, frame: Any, batch: int) -> None:
         """For `foreachBatch`."""
@@ -50,21 +55,21 @@ class Inflow:
         """Publishes the batch, unless it is published."""
         if not self._opened:
             self._opened.append(self._open())
-        table, stream = self._opened[0]
-        if self.operation == "delete" and table._config.merge_mode is MergeMode.EVENT_TIME:  # noqa: SLF001  its friend
-            columns = table._writing.columns(table._config)  # noqa: SLF001  the same
-            rows = with_ordering(table.to_arrow, columns, table._config, rows)  # noqa: SLF001  the same
-        how = dict(self.how)
-        how |= {"writer": self.writer, "batch": batch, "stream": stream}
-        afterwards = table._afterwards(self.services)  # noqa: SLF001  the same
-        done: WriteResult = table._write(self.operation, rows, afterwards=afterwards, **how)  # noqa: SLF001  the same
-        return done
+        table, destination, stream = self._opened[0]
+        config = destination.config
+        if self.request.operation == "delete" and config.merge_mode is MergeMode.EVENT_TIME:
+            rows = with_ordering(table.to_arrow, destination.columns(), config, rows)
+        afterwards = table.services.run_inline if self.services == "inline" else None
+        return write_rows(destination, replace(self.request, batch=batch, stream=stream), rows, None, afterwards)
 
-    def _open(self) -> tuple[Table, str]:
-        from lakebraid.api.table import Table  # noqa: PLC0415  a table knows its streams, so this one comes late
+    def _open(self) -> _Opened:
+        from lakebraid.api.table import Table, told_table  # noqa: PLC0415  a table knows its streams, so this one comes late
 
-        table = Table.open(self.url, dict(self.options))
-        return table._writing_as(dict(self.told)), stream_of(self.checkpoint)  # noqa: SLF001  its friend
+        options, told = dict(self.source.options), dict(self.told)
+        table = told_table(Table.open(self.source.url, options), told)
+        config = parse_config(table.properties, table.path)
+        writing = Writing(open_storage(self.source.url, options), SystemClock(), told)
+        return table, Destination(writing, self.source, config), stream_of(self.checkpoint)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": []}

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 from urllib.parse import quote
 
 from lakebraid.api.inflow import STREAMS, Inflow, Trigger, check_inflow, trigger_of
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
+from lakebraid.model.operations import Operation
 from lakebraid.reading.plan import Source
 from lakebraid.storage import LocalStorage, Storage
 from lakebraid.txn.actions.batches import forget_writer
 from lakebraid.txn.writer import Writing
-from lakebraid.writing.schema import SchemaConflicts
+from lakebraid.writing.request import SchemaConflicts, WriteRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,9 +59,14 @@ class Streaming:
                 f"`table.{operation}(frame, writer=…, batch=…)`, or read it with `spark.readStream`."
             )
         place = checkpoint or self._checkpoint(writer)
-        how: dict[str, Any] = {"evolve": evolve, "schema_conflict": schema_conflict, "columns": columns}
-        said = tuple((name, value) for name, value in how.items() if value is not None)
-        inflow = Inflow(self._source.url, self._source.options, writer, operation, said, place, services)
+        request = WriteRequest(
+            cast("Operation", operation),
+            None if columns is None else tuple(columns),
+            evolve=evolve,
+            schema_conflict=schema_conflict,
+            writer=writer,
+        )
+        inflow = Inflow(self._source, request, place, services)
         query = frame.writeStream.queryName(writer).option("checkpointLocation", place).foreachBatch(inflow)
         query = query.outputMode(output_mode) if output_mode is not None else query
         told = trigger_of(trigger)

@@ -31,8 +31,9 @@ from lakebraid.table.loading import load_config, pause
 from lakebraid.table.view import load_view, load_views
 from lakebraid.txn.actions.create import create_table
 from lakebraid.txn.writer import Writing
-from lakebraid.writing.inputs import arrow_schema
-from lakebraid.writing.schema import SCHEMA_CONFLICT, SchemaConflicts, check_answer
+from lakebraid.writing.engines import arrow_schema
+from lakebraid.writing.request import SCHEMA_CONFLICT, SchemaConflicts, check_schema_conflict
+from lakebraid.writing.retry import Destination
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +66,7 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         self._storage, self._source, self._config, self._clock = storage, source, config, clock
         self._properties = MappingProxyType(dict(properties))
         self._writing = Writing(storage, clock, told)
+        self._destination = Destination(self._writing, source, config)
 
     @classmethod
     def open(
@@ -115,7 +117,7 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         Hudi jobs write the table as well: then every decision is made inside Hudi's own lock. `schema_conflict="merge"`
         joins schema changes of concurrent writers where they fit together, instead of refusing the second one.
         """
-        check_answer(schema_conflict)
+        check_schema_conflict(schema_conflict)
         if schema_conflict != "abort":
             properties = {**(properties or {}), SCHEMA_CONFLICT: schema_conflict}
         storage = open_storage(path, storage_options)
@@ -143,10 +145,6 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
                 raise
             check_agrees(spec, load_config(storage)[0])
         return cls.open(path, storage_options, clock=clock)
-
-    def _writing_as(self, told: Mapping[str, str]) -> Table:
-        """The same table, with writes that get along with others as they are told, whatever its properties say."""
-        return Table(self._storage, self._source, self._config, self._properties, self._clock, told) if told else self
 
     @property
     def path(self) -> str:
@@ -271,8 +269,16 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         times = (end,) if start is None else (end, start)
         newer, *older = load_views(self._storage, self._config, self._clock, times)
         before = older[0] if older else None
-        how: dict[str, Any] = {"images": images, "kinds": kinds, "columns": columns, "meta_columns": meta_columns}
-        return Changes(self._storage, self._source, before, newer, **how)
+        return Changes(
+            self._storage,
+            self._source,
+            before,
+            newer,
+            images=images,
+            kinds=kinds,
+            columns=columns,
+            meta_columns=meta_columns,
+        )
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:
         """All instants with their times, action, state, rows and files; prints well, and shows itself in a notebook."""
@@ -314,6 +320,12 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         width = max(len(name) for name, _ in facts)
         lines = [f"  {name:<{width}}  {printable(str(value))}" for name, value in facts]
         return "\n".join([f"Table {config.name!r}", *lines])
+
+
+def told_table(table: Table, told: Mapping[str, str]) -> Table:
+    """The same table, with writes that get along with others as they are told, whatever its properties say."""
+    own = (table._storage, table._source, table._config, table._properties, table._clock)  # noqa: SLF001  its own module
+    return Table(*own, told) if told else table
 
 
 def _ordering(config: TableConfig) -> str:

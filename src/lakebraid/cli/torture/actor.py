@@ -22,6 +22,7 @@ import pyarrow as pa
 import lakebraid as lb
 from lakebraid.clock import SystemClock
 from lakebraid.txn.liveness.waiting import stand_aside
+from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.transaction import Transaction
 
 _DELETES = 0.15
@@ -131,8 +132,8 @@ class Writer:
 
     def _begin(self, operation: Literal["upsert", "delete"]) -> Transaction:
         """As `Table.upsert` and `Table.delete` do, which do themselves again."""
-        table = self.table
-        return Transaction(table._writing, table._source, operation, writer=self.name, repeats=True)  # noqa: SLF001 - the same
+        request = WriteRequest(operation, writer=self.name, repeats=True)
+        return self.table._destination.begin(request)  # noqa: SLF001 - what it has
 
     def _event_time(self, now_ms: int, start: str) -> int:
         """Coarse and often late, so that versions of different writers tie and stale ones come.
