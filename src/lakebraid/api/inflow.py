@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from lakebraid import limits
 from lakebraid.clock import SystemClock
@@ -15,7 +15,7 @@ from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.model.config import MergeMode, parse_config
 from lakebraid.model.operations import STREAMED
 from lakebraid.reading.plan import Source
-from lakebraid.storage import open_storage
+from lakebraid.storage import LocalStorage, Storage, open_storage
 from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.ledger.entries import FOLDER
 from lakebraid.txn.writer import Writing
@@ -24,12 +24,16 @@ from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.retry import Destination, write_rows
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
     from lakebraid.api.table import Table
     from lakebraid.writing.result import WriteResult
 
 STREAMS: Final = f"{FOLDER}/streams"
 """Where checkpoints of streams lie that were given no other place."""
 Inline = Literal["inline"] | None
+Trigger = str | Mapping[str, Any] | None
 _Opened = tuple["Table", Destination, str]
 """The table of a stream, as readers and as writes know it, and the id of the stream."""
 
@@ -75,6 +79,44 @@ class Inflow:
         return {**self.__dict__, "_opened": []}
 
 
+def start_stream(
+    frame: DataFrame,
+    table: Destination,
+    request: WriteRequest,
+    checkpoint: str | None,
+    services: Inline,
+    *,
+    trigger: Trigger,
+    output_mode: str | None,
+) -> StreamingQuery:
+    """Starts the query that writes a streaming data frame, batch by batch; the writer of the request is its name."""
+    writer, operation = request.writer or "", request.operation
+    check_inflow(writer, operation)
+    if request.is_partial and operation != "upsert":
+        raise InvalidArgument(f"`columns` goes with upserts, not with {operation}. Nothing was begun.")
+    if not frame.isStreaming:
+        raise InvalidArgument(
+            "This data frame is no stream. Nothing was begun. Write it with "
+            f"`table.{operation}(frame, writer=…, batch=…)`, or read it with `spark.readStream`."
+        )
+    place = checkpoint or _checkpoint(table.writing.storage, writer)
+    inflow = Inflow(table.source, request, place, services)
+    query = frame.writeStream.queryName(writer).option("checkpointLocation", place).foreachBatch(inflow)
+    query = query.outputMode(output_mode) if output_mode is not None else query
+    told = trigger_of(trigger)
+    return (query.trigger(**told) if told else query).start()
+
+
+def _checkpoint(storage: Storage, writer: str) -> str:
+    """Where Spark keeps the checkpoint of a stream that was given no place: in the table, on a local disk."""
+    if not isinstance(storage, LocalStorage):
+        raise InvalidArgument(
+            f"{storage.url} is no local folder, so the stream {writer!r} needs a checkpoint elsewhere. Nothing was "
+            "begun. Give checkpoint=…, a place that Spark can write."
+        )
+    return f"{storage.url}/{STREAMS}/{quote(writer, safe='')}"
+
+
 def check_inflow(writer: str, operation: str) -> None:
     """InvalidArgument if a stream has no proper name, or cannot be written so."""
     named_batch(writer, 0)
@@ -100,9 +142,6 @@ def stream_of(checkpoint: str | None) -> str:
         return ""
     found = told.get("id") if isinstance(told, dict) else None
     return found if isinstance(found, str) else ""
-
-
-Trigger = str | Mapping[str, Any] | None
 
 
 def trigger_of(trigger: Trigger) -> Mapping[str, Any]:

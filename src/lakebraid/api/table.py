@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.api.inspecting import Inspecting
 from lakebraid.api.maintenance import Maintenance
-from lakebraid.api.streaming import Streaming
 from lakebraid.api.writes import Writes
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.format.times import parse_user_time
+from lakebraid.inspect.audit.run import Audit, Progress, audit_table
+from lakebraid.inspect.detail import Detail, load_details
+from lakebraid.inspect.story import Story, load_story
 from lakebraid.model.config import TableConfig
 from lakebraid.model.creation.plan import check_agrees, plan_table
 from lakebraid.reading.changes import Changes
@@ -47,7 +48,7 @@ Rows = Any
 """Rows to write: a Spark DataFrame, an Arrow table or reader, a pandas or polars DataFrame, a list of dictionaries."""
 
 
-class Table(Writes, Streaming, Maintenance, Inspecting):
+class Table(Writes, Maintenance):
     """An Apache Hudi table, made by lakebraid, Hudi or any engine that writes the format.
 
     Every call looks at the table anew; nothing is cached but where it lies and what its properties say.
@@ -286,6 +287,23 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         if not listing.has_open_writes:
             return listing
         return listing.by_writers(self._writing.open_writers(self._config))
+
+    def audit(self, *, deep: bool = False, progress: Progress | None = None) -> Audit:
+        """Holds what was committed against what readers get, and looks at everything around it; prints well.
+
+        `deep` also reads the keys of all rows: each once, in its bucket and partition. `audit().is_healthy` says whether
+        there is damage. Works on tables of Apache Hudi as well, and beside running writers. `progress` is told what is
+        being looked at, and how many of how many are done.
+        """
+        return audit_table(self._storage, self._clock, deep=deep, progress=progress)
+
+    def why(self, instant: str) -> Story:
+        """The story of an instant: who wrote it, how it ended and by what rule, what hides its rows now; prints well."""
+        return load_story(self._storage, self._clock, instant)
+
+    def detail(self, instant: str) -> list[Detail]:
+        """All that the files of an instant say: metadata, plan, written files. Several, if a savepoint shares its start."""
+        return load_details(self._storage, self._config, instant)
 
     def _read(self, as_of: Time | None, read: Callable[[Snapshot], T]) -> T:
         """What `read` gives for a snapshot; a new one, if a clean or rollback takes files away under our hands."""

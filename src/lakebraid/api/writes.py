@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from lakebraid.api.inflow import Inline, Trigger, start_stream
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import MergeMode
 from lakebraid.model.operations import Operation
 from lakebraid.reading.plan import Where
 from lakebraid.reading.snapshot import Snapshot
-from lakebraid.txn.actions.batches import is_published
+from lakebraid.txn.actions.batches import forget_writer, is_published
 from lakebraid.writing.operations.alter import Alteration
 from lakebraid.writing.operations.conditional import MergeClauses, delete_rows, merge_part, source_rows, update_rows
 from lakebraid.writing.operations.deletes import with_ordering
@@ -22,11 +23,11 @@ from lakebraid.writing.retry import Destination, change_rows, until_unhindered, 
 from lakebraid.writing.transaction import Afterwards, Transaction
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from lakebraid.api.services import Services
 
-Inline = Literal["inline"] | None
 Rows = Any
 """Rows to write: a Spark DataFrame, an Arrow table or reader, a pandas or polars DataFrame, a list of dictionaries."""
 
@@ -183,7 +184,7 @@ class Writes:
         """
         now, table = self.snapshot(), self._destination
         names = partition_names(partitions, table.config, now.schema, table.source.url)
-        if not missing_ok and not is_published(table.writing.ledger(table.config), writer, batch):
+        if not missing_ok and not is_published(table.ledger(), writer, batch):
             check_there(names, (s.group.partition for s in now.slices), table.source.url)
         request = WriteRequest("delete_partition", partitions=names, writer=writer, batch=batch)
         afterwards = self._afterwards(services)
@@ -284,6 +285,45 @@ class Writes:
         """Changes of the schema without rows: `t.alter().add("note", "string").widen("n", "bigint").commit()`."""
         table = self._destination
         return Alteration(lambda: table.begin(WriteRequest("alter_schema")), table.config)
+
+    def stream(
+        self,
+        frame: DataFrame,
+        *,
+        writer: str,
+        operation: str = "upsert",
+        columns: Sequence[str] | None = None,
+        checkpoint: str | None = None,
+        trigger: Trigger = None,
+        output_mode: str | None = None,
+        evolve: bool = True,
+        schema_conflict: SchemaConflicts | None = None,
+        services: Inline = None,
+    ) -> StreamingQuery:
+        """Starts a query that writes a streaming data frame into the table, each batch once, beside any number of others.
+
+        `writer` is the name of the stream; keep it over restarts, and give no two streams the same. The checkpoint of a
+        table on a local disk lies in the table if no other place is given. `trigger` is a text, "10 seconds" or
+        "available now", or a dictionary of Spark's own arguments. `columns` makes every batch a partial update.
+        """
+        request = WriteRequest(
+            cast("Operation", operation), _tuple(columns), evolve=evolve, schema_conflict=schema_conflict, writer=writer
+        )
+        return start_stream(
+            frame, self._destination, request, checkpoint, services, trigger=trigger, output_mode=output_mode
+        )
+
+    def writers(self) -> dict[str, int]:
+        """The newest batch of every writer that numbers its batches: that one and all before it are in the table."""
+        state = self._destination.ledger().newest().state
+        return {writer: batch.number for writer, batch in sorted(state.batches.items())}
+
+    def forget_writer(self, name: str) -> bool:
+        """Lets the batch numbers of a writer begin again; False if it has published none. Its rows stay.
+
+        A batch that is repeated afterwards is written again: only for writers that never come again, or begin anew.
+        """
+        return forget_writer(self._destination.ledger(), name)
 
     def _afterwards(self, services: Inline) -> Afterwards | None:
         if services not in (None, "inline"):

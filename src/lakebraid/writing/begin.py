@@ -32,6 +32,7 @@ from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.actions import write as operations
 from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.checks.overwrites import Placement
+from lakebraid.txn.checks.rivalry import Rivalry
 from lakebraid.txn.checks.single_writer import clear_dead
 from lakebraid.txn.hudi.lock_owner import process_name
 from lakebraid.txn.ledger.entries import Batch
@@ -42,7 +43,6 @@ from lakebraid.txn.writer import TableSchema, Writing
 from lakebraid.writing.engines import Engines
 from lakebraid.writing.operations.overwrite import Overwriting, check_overwrite
 from lakebraid.writing.request import SCHEMA_CONFLICT, WriteRequest, check_schema_conflict
-from lakebraid.writing.rivals import Rivalry
 
 
 @dataclass

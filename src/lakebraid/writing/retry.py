@@ -33,6 +33,7 @@ from lakebraid.tasks.engine import Evaluated
 from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.tasks.writing.inputs import is_repeatable, repeatable
 from lakebraid.txn.checks.single_writer import ALONE
+from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.waiting import stand_aside
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.begin import open_write
@@ -54,6 +55,10 @@ class Destination:
     source: Source
     config: TableConfig
 
+    def ledger(self) -> Ledger:
+        """A ledger of one's own."""
+        return self.writing.ledger(self.config)
+
     def columns(self) -> pa.Schema | None:
         """The table's columns, perhaps as they were at the last write of this process; None if no commit has stated any."""
         return self.writing.columns(self.config)
@@ -66,7 +71,7 @@ class Destination:
         """Waits before a refused write is done again: for the writers in its way, where writers must wait for others."""
         clock = self.writing.clock
         if isinstance(error, WriteConflict) and (self.config.concurrency == "occ" or self.config.is_placed):
-            stand_aside(self.writing.ledger(self.config), error, attempt)
+            stand_aside(self.ledger(), error, attempt)
         else:
             pause(clock, attempt)  # where writers never wait, others are always there and in nobody's way
 

@@ -17,10 +17,10 @@ from lakebraid.api.table import Table
 from lakebraid.errors import WriteConflict
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.checks.file_groups import EARLY, Rivals
+from lakebraid.txn.checks.rivalry import Rivalry
 from lakebraid.writing import gate
 from lakebraid.writing.gate import Gate, Seen
 from lakebraid.writing.request import WriteRequest
-from lakebraid.writing.rivals import Rivalry
 from lakebraid.writing.transaction import Transaction
 from tests.kit.clustering import NEW_GROUPS
 from tests.kit.scene import Call, Hook, Scene, TickingClock, WatchedStorage, answer, once, row, table_on
