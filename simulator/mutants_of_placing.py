@@ -16,7 +16,7 @@ _MOR = {**_COW, "cow": False, "deletes": 0.0, "keys": 6}
 
 OF_PLACING = (
     Mutant(
-        "a base file is rewritten although another one was since the write began", "RFC-71", "lakebraid.writing.rivals",
+        "a base file is rewritten although another one was since the write began", "RFC-71", "lakebraid.txn.checks.rivalry",
         "Rivalry.check", "if self._rivals is not None:", "if False:", ("1", "2", "5", "14"), _COW,
     ),
     Mutant(

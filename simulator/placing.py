@@ -8,11 +8,8 @@ Besides them a writer now and then appends a key that nobody else has: a cluster
 
 from __future__ import annotations
 
-from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
-from lakebraid.api.writes import Writes
 from lakebraid.errors import (
     ClusteringYielded,
     CommitRefused,
@@ -24,8 +21,9 @@ from lakebraid.errors import (
 from lakebraid.reading.plan import Source
 from lakebraid.services.merging import clustering
 from lakebraid.services.settings import open_table
-from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.txn.actions.write import write_status
+from lakebraid.writing.request import WriteRequest
+from lakebraid.writing.retry import Destination, until_unhindered
 from lakebraid.writing.transaction import Transaction
 from simulator import product, writing
 from simulator.oracle import Change
@@ -64,7 +62,7 @@ def write_once(scene: Scene, process: Process, own: product.SimWriting, txn: str
 
 def _write(scene: Scene, process: Process, own: product.SimWriting, changes: tuple[Change, ...]) -> None:
     """Does what `Table.upsert` does: again, if another writer was in the way, when those are gone who are at its groups."""
-    table: Any = SimpleNamespace(_clock=process.clock, _config=scene.table.config, _writing=own)
+    table = Destination(own, Source(process.storage.url), scene.table.config)
     attempts: list[_Attempt] = []
 
     def begin() -> Any:
@@ -72,7 +70,7 @@ def _write(scene: Scene, process: Process, own: product.SimWriting, changes: tup
         return attempts[-1]
 
     try:
-        Writes._until_unhindered(table, begin, _RETRIES, wait=partial(Writes._stand_aside, table))
+        until_unhindered(begin, _RETRIES, table.wait)
     except _GivenUp:
         scene.mark("given up")
     except (CommitRefused, CommitUnknown, SnapshotExpired, StorageError) as error:
@@ -92,10 +90,9 @@ class _Attempt:
 
     def __init__(self, scene: Scene, process: Process, own: product.SimWriting, changes: tuple[Change, ...]) -> None:
         self._scene, self._process, self._writing = scene, process, own
-        self._txn = Transaction(own, Source(process.storage.url), "upsert")
+        self._txn = Transaction(product.opened(own, WriteRequest("upsert")))
         self._intent = scene.oracle.intend(self._txn.instant, process.name, changes)
-        placing: Any = self._txn._staging._placing
-        placing._kept.append(Piece("upsert", changes))  # type: ignore[arg-type]  # its tasks are not Arrow's either
+        self._txn.write(changes)
 
     def __enter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,12 @@ from lakebraid.txn.hudi.file_lock import FileLock
 from lakebraid.txn.hudi.lock_owner import Owner
 from lakebraid.txn.liveness.heartbeat import Heartbeat, beat
 from lakebraid.txn.writer import Writing
-from lakebraid.writing import seeds, transaction
+from lakebraid.writing.begin import Opening, open_write
+from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.transaction import Transaction
-from simulator.capturing import place_seed
 from simulator.clustering_task import run_cluster
+from simulator.engine import SimEngine, key_readers
 from simulator.oracle import Change, Intent
-from simulator.placed_tasks import placed_tasks
 from simulator.remembering import remembered
 from simulator.tasks import Merging, Written, read_origins, run_fold, run_merge, write_base
 from simulator.world import Process
@@ -78,6 +79,7 @@ class SimHeartbeat(Heartbeat):
 class SimWriting(Writing):
     """Refuses now and then, as if another writer had changed the schema."""
 
+    heartbeat = SimHeartbeat
     scene: Scene
 
     def schema_text(self, *arguments: Any, **named: Any) -> str:
@@ -91,10 +93,8 @@ def replaced(scene: Scene) -> Iterator[None]:
     """The product without its threads, for one history."""
     changes = (
         *remembered(),
-        (transaction, "Heartbeat", SimHeartbeat),
         (claims, "Heartbeat", SimHeartbeat),
-        *placed_tasks(scene),
-        (seeds, "place_seed", place_seed),
+        *key_readers(),
         *_lock_changes(scene),
     )
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
@@ -171,7 +171,6 @@ def _lock_changes(scene: Scene) -> tuple[Replacement, ...]:
 
     return (
         (file_lock, "this_process", this_process),
-        (transaction, "process_name", lambda: "a simulated process"),
         (file_lock, "is_dead", is_dead),
         (writer, "hudi_lock", hudi_lock),
     )
@@ -188,6 +187,13 @@ def new_writing(scene: Scene, process: Process) -> SimWriting:
     return writing
 
 
+def opened(writing: SimWriting, request: WriteRequest) -> Opening:
+    """A write of a simulated process, whose files the simulator's own engine writes."""
+    named = request if request.writer is not None else replace(request, writer="a simulated process")
+    engine = SimEngine(writing.scene, writing.storage)
+    return open_write(writing, Source(writing.storage.url), named, engine=engine)
+
+
 class Session:
     """One `Transaction`, from its beginning to whatever its user is told."""
 
@@ -197,19 +203,19 @@ class Session:
     def run(self, changes: tuple[Change, ...], write: Any) -> None:
         scene = self._scene
         try:
-            txn = Transaction(self._writing, Source(self._process.storage.url), "upsert")
+            txn = Transaction(opened(self._writing, WriteRequest("upsert")))
         except (StorageError, CommitRefused):
             scene.mark("begin failed")
             return
         intent = scene.oracle.intend(txn.instant, self._process.name, changes)
-        placement = txn._begun.placement if scene.setting.fixed else Placement()
+        placement = txn.begun.placement if scene.setting.fixed else Placement()
         self._finish(txn, intent, write(txn.instant, changes, partial(_placed, placement)))
 
     def overwrite(self, kind: Any, changes: tuple[Change, ...], deleted: frozenset[str], write: Any) -> None:
         """The same for an overwrite; `deleted` are partitions that go whatever is written."""
-        scene, source = self._scene, Source(self._process.storage.url)
+        scene = self._scene
         try:
-            txn = Transaction(self._writing, source, kind, partitions=deleted)
+            txn = Transaction(opened(self._writing, WriteRequest(kind, partitions=deleted)))
         except (StorageError, CommitRefused):
             scene.mark("begin failed")
             return
@@ -217,7 +223,7 @@ class Session:
         replaces = None if kind == "insert_overwrite_table" else touched | deleted
         intent = scene.oracle.intend(txn.instant, self._process.name, changes, replaces)
         scene.mark(kind)
-        self._finish(txn, intent, write(txn.instant, changes, partial(_placed, txn._begun.placement), write_base))
+        self._finish(txn, intent, write(txn.instant, changes, partial(_placed, txn.begun.placement), write_base))
 
     def _finish(self, txn: Transaction, intent: Intent, files: list[Written] | None) -> None:
         scene = self._scene
@@ -227,7 +233,7 @@ class Session:
             self._abort(txn)
             return
         intent.outcome = "aborting"  # a refused commit rolls itself back
-        txn._files += [staged(file) for file in files]
+        txn.staging.files += [staged(file) for file in files]
         self._commit(txn)
 
     def _abort(self, txn: Transaction) -> None:
@@ -251,7 +257,7 @@ class Session:
         except StorageError:
             # Neither "refused" nor "unknown": whoever reads that takes it for "not done".
             scene.mark("commit failed")
-            txn._give_up()  # as it is done at the end of every `with`; it may not have come as far as to end
+            txn.give_up()  # as it is done at the end of every `with`; it may not have come as far as to end
             scene.tell("resolved", txn.instant, "refused")
         else:
             scene.tell("resolved", txn.instant, "published")

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import BatchRepeated, CommitRefused, StorageError
-from lakebraid.reading.plan import Source
 from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.checks.overwrites import Placement
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.liveness.heartbeat import beat
+from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.transaction import Transaction
 from simulator import product
 from simulator.oracle import Change
@@ -111,9 +111,10 @@ class BatchSession(product.Session):
     is_done = False
 
     def run_batch(self, batch: Batch, changes: tuple[Change, ...], writer: BatchWriter) -> None:
-        scene, source = self._scene, Source(self._process.storage.url)
+        scene = self._scene
         try:
-            txn = Transaction(self._writing, source, "upsert", writer=batch.writer, batch=batch.number)
+            request = WriteRequest("upsert", writer=batch.writer, batch=batch.number)
+            txn = Transaction(product.opened(self._writing, request))
         except (StorageError, CommitRefused):
             scene.mark("begin failed")
             return
@@ -123,7 +124,7 @@ class BatchSession(product.Session):
             return
         scene.batches[txn.instant] = (batch.writer, batch.number)
         intent = scene.oracle.intend(txn.instant, self._process.name, changes)
-        placement = txn._begun.placement if scene.setting.fixed else Placement()
+        placement = txn.begun.placement if scene.setting.fixed else Placement()
         place = partial(product._placed, placement)
         commit = txn.commit
 

@@ -106,7 +106,7 @@ def _rows(table: Table, snapshot: Snapshot, group: GroupId, base: str, logs: Ite
     """The rows of a slice that is given by names."""
     plan, _ = snapshot.plan()
     held = FileSlice(group, "", _base(table, group, base), merge_order(_log(table, group, name) for name in logs))
-    task = slice_task(held, table._config, snapshot._view.timeline.visibility())
+    task = slice_task(held, table._config, snapshot.view.timeline.visibility())
     for rows in read_slice(table._storage, plan, task):
         yield from rows.to_pylist()
 

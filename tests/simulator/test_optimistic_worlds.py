@@ -25,7 +25,7 @@ from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn import writer as txn_writer
 from lakebraid.txn.checks.file_groups import STRATEGY, Rivals
-from lakebraid.writing import transaction
+from lakebraid.txn.writer import Writing
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.transaction import Transaction
 from simulator.world import EPOCH_MS
@@ -76,7 +76,7 @@ def rows(schema: pa.Schema, key: str) -> pa.Table:
 
 
 def columns_at_begin(begun: Transaction) -> frozenset[str] | None:
-    seen = begun._begun.schema.begun
+    seen = begun.begun.schema.begun
     return None if seen is None else frozenset(seen.columns.names)
 
 
@@ -104,12 +104,12 @@ class Silent(NoHeartbeat):
 
 @contextmanager
 def without_heartbeats() -> Iterator[None]:
-    before = transaction.Heartbeat
-    transaction.Heartbeat = Silent  # type: ignore[assignment,misc]
+    before = Writing.heartbeat
+    Writing.heartbeat = Silent  # type: ignore[assignment]
     try:
         yield
     finally:
-        transaction.Heartbeat = before  # type: ignore[misc]
+        Writing.heartbeat = before
 
 
 @cache

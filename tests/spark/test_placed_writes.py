@@ -85,7 +85,7 @@ def test_several_writes_of_one_transaction_are_placed_together_and_later_ones_wi
         txn.commit()
     expected = {n: "first" if n < 10 else "old" for n in range(20) if n != 7} | {5: "second", 30: "frame", 31: "frame"}
     assert seen(table) == expected
-    groups = [(file.partition, file.file_id) for file in txn._files]
+    groups = [(file.partition, file.file_id) for file in txn.staging.files]
     assert len(set(groups)) == len(groups), "a group has two base files"
 
 
@@ -154,7 +154,7 @@ def test_a_task_that_runs_again_meets_its_own_files(by_tasks: None, spark: Spark
     txn = table.begin()
     txn.write(frame(spark, 0, 60, "new", 2))
     txn._stage()
-    for file in txn._files:
+    for file in txn.staging.files:
         place_file(storage, txn.instant, file.partition, file.name, storage.read(file.path, 1 << 20))
         with pytest.raises(lb.InvalidArgument, match="ran twice"):
             place_file(storage, txn.instant, file.partition, file.name, b"other rows")

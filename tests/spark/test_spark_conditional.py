@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession, Window
 import lakebraid as lb
 from lakebraid.errors import InvalidArgument, WriteConflict
 from lakebraid.reading.snapshot import Snapshot
-from lakebraid.spark.row_by_row import is_row_by_row
+from lakebraid.spark.plan_facts import is_row_by_row
 from lakebraid.writing.retry import Part, Redoing
 from lakebraid.writing.transaction import Transaction
 
@@ -140,7 +140,7 @@ def test_a_change_that_another_writer_got_ahead_of_is_done_again(
     rivals = iter([1, 2])
 
     def meddled(self: Transaction) -> Any:
-        if self._begun.rivalry.matters and next(rivals, None) is not None:
+        if self.begun.rivalry.matters and next(rivals, None) is not None:
             monkeypatch.setattr(Transaction, "commit", commit)
             table.update({"n": "n + 1"}, where="id = 1")
             monkeypatch.setattr(Transaction, "commit", meddled)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 
-from lakebraid.api.table import Table
+from lakebraid.api.table import Table, told_table
 from lakebraid.errors import InvalidArgument, NotATable
 from lakebraid.model.config import CDC, CDC_MODE, TableConfig, TableType, parse_config
 from lakebraid.model.creation.properties import property_texts
 from lakebraid.options import WriteOptions, read_options, tell, write_options
-from lakebraid.writing.inputs import is_spark
-from lakebraid.writing.schema import SchemaConflicts
+from lakebraid.writing.engines import stated_columns
+from lakebraid.writing.request import SchemaConflicts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +55,7 @@ def write(
     operation = said.operation
     if mode == "overwrite" and not is_new and operation not in ("insert_overwrite", "insert_overwrite_table"):
         operation = "insert_overwrite_table"
-    return _written(table._writing_as(dict(said.told)), rows, operation, said)  # noqa: SLF001  a friend of the table
+    return _written(told_table(table, dict(said.told)), rows, operation, said)
 
 
 def read(
@@ -175,33 +175,32 @@ def _differences(config: TableConfig, said: WriteOptions) -> Iterator[tuple[str,
 
 def _written(table: Table, rows: Any, operation: str, said: WriteOptions) -> WriteResult:
     services: Literal["inline"] | None = "inline" if said.runs_services else None
-    conflict = cast("SchemaConflicts | None", said.schema_conflict)
-    how: dict[str, Any] = {"evolve": said.evolve, "schema_conflict": conflict, "services": services}
+    evolve, conflict = said.evolve, cast("SchemaConflicts | None", said.schema_conflict)
     match operation:
         case "delete":
             return table.delete(rows, services=services)
         case "delete_partition":
             return table.delete_partitions(said.partitions, services=services)
         case "insert_overwrite_table":
-            return table.insert_overwrite_table(rows, **how)
+            return table.insert_overwrite_table(rows, evolve=evolve, schema_conflict=conflict, services=services)
         case "insert_overwrite":
             replace = table.insert_overwrite_table if said.replaces_all else table.insert_overwrite
-            return replace(rows, **how)
+            return replace(rows, evolve=evolve, schema_conflict=conflict, services=services)
         case "insert":
-            return table.insert(rows, block_format=said.block_format, **how)
+            put = table.insert
         case "bulk_insert":
-            return table.bulk_insert(rows, block_format=said.block_format, **how)
+            put = table.bulk_insert
         case _:
-            return table.upsert(rows, block_format=said.block_format, **how)
+            return table.upsert(
+                rows, block_format=said.block_format, evolve=evolve, schema_conflict=conflict, services=services
+            )
+    return put(rows, block_format=said.block_format, evolve=evolve, schema_conflict=conflict, services=services)
 
 
 def _columns(rows: Any) -> pa.Schema | None:
     """The columns of a new table that these rows make, all of which may be NULL; None if the rows will say."""
-    if not is_spark(rows):
-        return None
-    from lakebraid.spark.write import arrow_schema_of  # noqa: PLC0415  whoever has a data frame has loaded pyspark
-
-    return pa.schema([field.with_nullable(True) for field in arrow_schema_of(rows)])
+    stated = stated_columns(rows)
+    return None if stated is None else pa.schema([field.with_nullable(True) for field in stated])
 
 
 def _lower(text: str | None) -> str | None:

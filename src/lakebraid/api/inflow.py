@@ -5,42 +5,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import quote, unquote
 
 from lakebraid import limits
+from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument, LakebraidError
-from lakebraid.model.config import MergeMode
-from lakebraid.storage import open_storage
+from lakebraid.model.config import MergeMode, parse_config
+from lakebraid.model.operations import STREAMED
+from lakebraid.reading.plan import Source
+from lakebraid.storage import LocalStorage, Storage, open_storage
 from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.ledger.entries import FOLDER
+from lakebraid.txn.writer import Writing
 from lakebraid.writing.operations.deletes import with_ordering
+from lakebraid.writing.request import WriteRequest
+from lakebraid.writing.retry import Destination, write_rows
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
     from lakebraid.api.table import Table
     from lakebraid.writing.result import WriteResult
 
 STREAMS: Final = f"{FOLDER}/streams"
 """Where checkpoints of streams lie that were given no other place."""
-STREAMED: Final = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
-"""What can be done with a batch of rows."""
+Inline = Literal["inline"] | None
+Trigger = str | Mapping[str, Any] | None
+_Opened = tuple["Table", Destination, str]
+"""The table of a stream, as readers and as writes know it, and the id of the stream."""
 
 
 @dataclass(frozen=True)
 class Inflow:
     """Who writes what with each batch. Small, and it pickles: Spark Connect calls it in a process of its own."""
 
-    url: str
-    options: tuple[tuple[str, str], ...]
-    writer: str
-    operation: str = "upsert"
-    how: tuple[tuple[str, Any], ...] = ()
+    source: Source
+    request: WriteRequest
+    """With the name of the stream as `writer`."""
     checkpoint: str | None = None
-    services: Any = None
+    services: Inline = None
     told: tuple[tuple[str, str], ...] = ()
     """How its writes get along with others, where that is not left to the table."""
-    _opened: list[Any] = field(default_factory=list, compare=False, repr=False)
+    _opened: list[_Opened] = field(default_factory=list, compare=False, repr=False)
 
     def __call__(self, frame: Any, batch: int) -> None:
         """For `foreachBatch`."""
@@ -50,24 +59,62 @@ class Inflow:
         """Publishes the batch, unless it is published."""
         if not self._opened:
             self._opened.append(self._open())
-        table, stream = self._opened[0]
-        if self.operation == "delete" and table._config.merge_mode is MergeMode.EVENT_TIME:  # noqa: SLF001  its friend
-            columns = table._writing.columns(table._config)  # noqa: SLF001  the same
-            rows = with_ordering(table.to_arrow, columns, table._config, rows)  # noqa: SLF001  the same
-        how = dict(self.how)
-        how |= {"writer": self.writer, "batch": batch, "stream": stream}
-        afterwards = table._afterwards(self.services)  # noqa: SLF001  the same
-        done: WriteResult = table._write(self.operation, rows, afterwards=afterwards, **how)  # noqa: SLF001  the same
-        return done
+        table, destination, stream = self._opened[0]
+        config = destination.config
+        if self.request.operation == "delete" and config.merge_mode is MergeMode.EVENT_TIME:
+            rows = with_ordering(table.to_arrow, destination.columns(), config, rows)
+        afterwards = table.services.run_inline if self.services == "inline" else None
+        return write_rows(destination, replace(self.request, batch=batch, stream=stream), rows, None, afterwards)
 
-    def _open(self) -> tuple[Table, str]:
-        from lakebraid.api.table import Table  # noqa: PLC0415  a table knows its streams, so this one comes late
+    def _open(self) -> _Opened:
+        from lakebraid.api.table import Table, told_table  # noqa: PLC0415  a table knows its streams, so this one comes late
 
-        table = Table.open(self.url, dict(self.options))
-        return table._writing_as(dict(self.told)), stream_of(self.checkpoint)  # noqa: SLF001  its friend
+        options, told = dict(self.source.options), dict(self.told)
+        table = told_table(Table.open(self.source.url, options), told)
+        config = parse_config(table.properties, table.path)
+        writing = Writing(open_storage(self.source.url, options), SystemClock(), told)
+        return table, Destination(writing, self.source, config), stream_of(self.checkpoint)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": []}
+
+
+def start_stream(
+    frame: DataFrame,
+    table: Destination,
+    request: WriteRequest,
+    checkpoint: str | None,
+    services: Inline,
+    *,
+    trigger: Trigger,
+    output_mode: str | None,
+) -> StreamingQuery:
+    """Starts the query that writes a streaming data frame, batch by batch; the writer of the request is its name."""
+    writer, operation = request.writer or "", request.operation
+    check_inflow(writer, operation)
+    if request.is_partial and operation != "upsert":
+        raise InvalidArgument(f"`columns` goes with upserts, not with {operation}. Nothing was begun.")
+    if not frame.isStreaming:
+        raise InvalidArgument(
+            "This data frame is no stream. Nothing was begun. Write it with "
+            f"`table.{operation}(frame, writer=…, batch=…)`, or read it with `spark.readStream`."
+        )
+    place = checkpoint or _checkpoint(table.writing.storage, writer)
+    inflow = Inflow(table.source, request, place, services)
+    query = frame.writeStream.queryName(writer).option("checkpointLocation", place).foreachBatch(inflow)
+    query = query.outputMode(output_mode) if output_mode is not None else query
+    told = trigger_of(trigger)
+    return (query.trigger(**told) if told else query).start()
+
+
+def _checkpoint(storage: Storage, writer: str) -> str:
+    """Where Spark keeps the checkpoint of a stream that was given no place: in the table, on a local disk."""
+    if not isinstance(storage, LocalStorage):
+        raise InvalidArgument(
+            f"{storage.url} is no local folder, so the stream {writer!r} needs a checkpoint elsewhere. Nothing was "
+            "begun. Give checkpoint=…, a place that Spark can write."
+        )
+    return f"{storage.url}/{STREAMS}/{quote(writer, safe='')}"
 
 
 def check_inflow(writer: str, operation: str) -> None:
@@ -95,9 +142,6 @@ def stream_of(checkpoint: str | None) -> str:
         return ""
     found = told.get("id") if isinstance(told, dict) else None
     return found if isinstance(found, str) else ""
-
-
-Trigger = str | Mapping[str, Any] | None
 
 
 def trigger_of(trigger: Trigger) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lakebraid import spark as on_spark
 from lakebraid.api.table import Table
 from lakebraid.reading.changes import Changes
 from lakebraid.reading.snapshot import Snapshot
@@ -19,9 +20,7 @@ def sql(query: str, spark: SparkSession | None = None, **tables: Any) -> DataFra
     A table is a Table, a Snapshot, Changes or any data frame; other values become literals. All are of the moment of this
     call. Spark cannot tell which columns of a table a query needs: hand over `t.to_spark(columns, where)` of wide ones.
     """
-    from lakebraid.spark.start.session import session  # noqa: PLC0415  only loaded when it is used
-
-    at_work = spark or session()
+    at_work = spark or on_spark.session.session()
     frames: dict[str, Any] = {
         name: value.to_spark(spark=at_work) if isinstance(value, Table | Snapshot | Changes) else value
         for name, value in tables.items()

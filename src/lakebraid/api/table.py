@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.api.inspecting import Inspecting
 from lakebraid.api.maintenance import Maintenance
-from lakebraid.api.streaming import Streaming
 from lakebraid.api.writes import Writes
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.format.times import parse_user_time
+from lakebraid.inspect.audit.run import Audit, Progress, audit_table
+from lakebraid.inspect.detail import Detail, load_details
+from lakebraid.inspect.story import Story, load_story
 from lakebraid.model.config import TableConfig
 from lakebraid.model.creation.plan import check_agrees, plan_table
 from lakebraid.reading.changes import Changes
@@ -31,8 +32,9 @@ from lakebraid.table.loading import load_config, pause
 from lakebraid.table.view import load_view, load_views
 from lakebraid.txn.actions.create import create_table
 from lakebraid.txn.writer import Writing
-from lakebraid.writing.inputs import arrow_schema
-from lakebraid.writing.schema import SCHEMA_CONFLICT, SchemaConflicts, check_answer
+from lakebraid.writing.engines import arrow_schema
+from lakebraid.writing.request import SCHEMA_CONFLICT, SchemaConflicts, check_schema_conflict
+from lakebraid.writing.retry import Destination
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +48,7 @@ Rows = Any
 """Rows to write: a Spark DataFrame, an Arrow table or reader, a pandas or polars DataFrame, a list of dictionaries."""
 
 
-class Table(Writes, Streaming, Maintenance, Inspecting):
+class Table(Writes, Maintenance):
     """An Apache Hudi table, made by lakebraid, Hudi or any engine that writes the format.
 
     Every call looks at the table anew; nothing is cached but where it lies and what its properties say.
@@ -65,6 +67,7 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         self._storage, self._source, self._config, self._clock = storage, source, config, clock
         self._properties = MappingProxyType(dict(properties))
         self._writing = Writing(storage, clock, told)
+        self._destination = Destination(self._writing, source, config)
 
     @classmethod
     def open(
@@ -115,7 +118,7 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         Hudi jobs write the table as well: then every decision is made inside Hudi's own lock. `schema_conflict="merge"`
         joins schema changes of concurrent writers where they fit together, instead of refusing the second one.
         """
-        check_answer(schema_conflict)
+        check_schema_conflict(schema_conflict)
         if schema_conflict != "abort":
             properties = {**(properties or {}), SCHEMA_CONFLICT: schema_conflict}
         storage = open_storage(path, storage_options)
@@ -143,10 +146,6 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
                 raise
             check_agrees(spec, load_config(storage)[0])
         return cls.open(path, storage_options, clock=clock)
-
-    def _writing_as(self, told: Mapping[str, str]) -> Table:
-        """The same table, with writes that get along with others as they are told, whatever its properties say."""
-        return Table(self._storage, self._source, self._config, self._properties, self._clock, told) if told else self
 
     @property
     def path(self) -> str:
@@ -271,8 +270,16 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         times = (end,) if start is None else (end, start)
         newer, *older = load_views(self._storage, self._config, self._clock, times)
         before = older[0] if older else None
-        how: dict[str, Any] = {"images": images, "kinds": kinds, "columns": columns, "meta_columns": meta_columns}
-        return Changes(self._storage, self._source, before, newer, **how)
+        return Changes(
+            self._storage,
+            self._source,
+            before,
+            newer,
+            images=images,
+            kinds=kinds,
+            columns=columns,
+            meta_columns=meta_columns,
+        )
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:
         """All instants with their times, action, state, rows and files; prints well, and shows itself in a notebook."""
@@ -280,6 +287,23 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         if not listing.has_open_writes:
             return listing
         return listing.by_writers(self._writing.open_writers(self._config))
+
+    def audit(self, *, deep: bool = False, progress: Progress | None = None) -> Audit:
+        """Holds what was committed against what readers get, and looks at everything around it; prints well.
+
+        `deep` also reads the keys of all rows: each once, in its bucket and partition. `audit().is_healthy` says whether
+        there is damage. Works on tables of Apache Hudi as well, and beside running writers. `progress` is told what is
+        being looked at, and how many of how many are done.
+        """
+        return audit_table(self._storage, self._clock, deep=deep, progress=progress)
+
+    def why(self, instant: str) -> Story:
+        """The story of an instant: who wrote it, how it ended and by what rule, what hides its rows now; prints well."""
+        return load_story(self._storage, self._clock, instant)
+
+    def detail(self, instant: str) -> list[Detail]:
+        """All that the files of an instant say: metadata, plan, written files. Several, if a savepoint shares its start."""
+        return load_details(self._storage, self._config, instant)
 
     def _read(self, as_of: Time | None, read: Callable[[Snapshot], T]) -> T:
         """What `read` gives for a snapshot; a new one, if a clean or rollback takes files away under our hands."""
@@ -314,6 +338,12 @@ class Table(Writes, Streaming, Maintenance, Inspecting):
         width = max(len(name) for name, _ in facts)
         lines = [f"  {name:<{width}}  {printable(str(value))}" for name, value in facts]
         return "\n".join([f"Table {config.name!r}", *lines])
+
+
+def told_table(table: Table, told: Mapping[str, str]) -> Table:
+    """The same table, with writes that get along with others as they are told, whatever its properties say."""
+    own = (table._storage, table._source, table._config, table._properties, table._clock)  # noqa: SLF001  its own module
+    return Table(*own, told) if told else table
 
 
 def _ordering(config: TableConfig) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakebraid import limits
+from lakebraid import spark as on_spark
 from lakebraid.model.timeline.slicing import FileSlice, GroupId
 from lakebraid.model.timeline.timeline import Visibility
 from lakebraid.reading.local import gather
@@ -76,11 +77,9 @@ class Changes:
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The changes as a Spark data frame: read by tasks, lazily; few of them here and now, for tasks cost more."""
-        from lakebraid.spark.read import as_frame, read_spark_changes  # noqa: PLC0415  only loaded when it is used
-
         if self._are_few:
-            return as_frame(self.to_arrow(), spark)
-        return read_spark_changes(self._plan, self._tasks, spark, images=self._images, kinds=self._kinds)
+            return on_spark.read.as_frame(self.to_arrow(), spark)
+        return on_spark.read.read_spark_changes(self._plan, self._tasks, spark, images=self._images, kinds=self._kinds)
 
     @property
     def _are_few(self) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from lakebraid import spark as on_spark
 from lakebraid.errors import AccessDenied, UnsupportedTable
 from lakebraid.model.timeline.slicing import FileGroup, FileSlice, GroupId
 from lakebraid.reading.local import gather
@@ -48,7 +49,7 @@ class Snapshot:
         view: View,
         hold: Callable[[str], AbstractContextManager[None]] | None = None,
     ) -> None:
-        self._storage, self._source, self._view, self._hold = storage, source, view, hold
+        self._storage, self._source, self.view, self._hold = storage, source, view, hold
         self._held = ExitStack()
 
     def __enter__(self) -> Self:
@@ -73,26 +74,26 @@ class Snapshot:
     @property
     def completion_time(self) -> str | None:
         """Everything completed up to this time is in it; None for a table without commits."""
-        return None if self._view.completion_time == "0" else self._view.completion_time
+        return None if self.view.completion_time == "0" else self.view.completion_time
 
     @property
     def schema(self) -> pa.Schema:
         """The table's columns at this moment, without Hudi's own."""
-        return self._view.schema
+        return self.view.schema
 
     @property
     def slices(self) -> list[FileSlice]:
         """The file slices that a snapshot query reads."""
-        return self._view.slices()
+        return self.view.slices()
 
     @property
     def groups(self) -> list[FileGroup]:
         """All file groups with all their slices, also those that only older versions read."""
-        return list(self._view.groups.values())
+        return list(self.view.groups.values())
 
-    def _only(self, groups: Collection[GroupId]) -> Snapshot:
+    def only(self, groups: Collection[GroupId]) -> Snapshot:
         """The rows of these file groups at the same moment."""
-        view = self._view
+        view = self.view
         chosen = {group: held for group, held in view.groups.items() if group in groups}
         return Snapshot(self._storage, self._source, replace(view, groups=chosen), self._hold)
 
@@ -105,7 +106,7 @@ class Snapshot:
         meta_columns: bool = False,
     ) -> tuple[ReadPlan, list[SliceTask]]:
         """What tasks elsewhere need to read it: all have the plan in common, each reads one slice."""
-        return plan_read(self._view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns)
+        return plan_read(self.view, self._source, columns=columns, where=where, mode=mode, meta_columns=meta_columns)
 
     def to_arrow(
         self,
@@ -157,10 +158,8 @@ class Snapshot:
         spark: SparkSession | None = None,
     ) -> DataFrame:
         """The rows as a lazy Spark data frame. `columns` and `where` decide what is read at all: prefer them."""
-        from lakebraid.spark.read import read_spark  # noqa: PLC0415  Spark is only loaded when it is used
-
         plan, tasks = self.plan(columns, where, mode=mode, meta_columns=meta_columns)
-        return read_spark(self._storage, plan, tasks, spark)
+        return on_spark.read.read_spark(self._storage, plan, tasks, spark)
 
     def count(self, where: Where | None = None, *, mode: Mode = "snapshot") -> int:
         """The number of rows; without a filter mostly from file footers and keys."""
@@ -168,19 +167,19 @@ class Snapshot:
         return sum(count_slice(self._storage, plan, task) for task in tasks)
 
     def __repr__(self) -> str:
-        slices = self._view.slices()
+        slices = self.view.slices()
         return (
-            f"Snapshot of {self._view.config.name!r} as of {self.completion_time or 'its creation'}: "
+            f"Snapshot of {self.view.config.name!r} as of {self.completion_time or 'its creation'}: "
             f"{len(slices)} file slices in {len({s.group.partition for s in slices})} partitions, "
             f"{text_bytes(sum(s.size for s in slices))}\n{self._grid()}"
         )
 
     def _repr_html_(self) -> str:
-        return self._grid().html(f"{self._view.config.name} as of {self.completion_time or 'its creation'}")
+        return self._grid().html(f"{self.view.config.name} as of {self.completion_time or 'its creation'}")
 
     def _grid(self) -> Grid:
         rows: list[tuple[Any, ...]] = []
-        for s in self._view.slices():
+        for s in self.view.slices():
             base = text_bytes(s.base.size) if s.base else "none"
             logs = text_bytes(sum(log.size for log in s.logs)) if s.logs else ""
             rows.append((s.group.partition or "(none)", s.group.file_id, s.barrier, base, len(s.logs), logs))

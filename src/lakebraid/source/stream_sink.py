@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -20,15 +20,18 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from lakebraid import limits
-from lakebraid.api.inflow import STREAMS, Inflow, check_inflow
+from lakebraid.api.inflow import STREAMS, Inflow, Inline, check_inflow
 from lakebraid.clock import SystemClock
 from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument, LakebraidError
+from lakebraid.model.operations import Operation
 from lakebraid.options import sink_options, write_options
+from lakebraid.reading.plan import Source
 from lakebraid.source.writer import _columns, _table
 from lakebraid.spark.start.workers import spare_imports
 from lakebraid.spark.write_tasks import gathered
 from lakebraid.storage import Storage, open_storage
+from lakebraid.writing.request import SchemaConflicts, WriteRequest
 
 _STAGED: Final = "rows"
 
@@ -87,10 +90,10 @@ class StreamSink(DataSourceStreamArrowWriter):
             self._is_tidy = True
 
     def _folder(self) -> str:
-        return f"{STREAMS}/{quote(self._inflow.writer, safe='')}/{_STAGED}"
+        return f"{STREAMS}/{quote(self._inflow.request.writer or '', safe='')}/{_STAGED}"
 
     def _storage(self) -> Storage:
-        return open_storage(self._inflow.url, self._storage_options)
+        return open_storage(self._inflow.source.url, self._storage_options)
 
 
 def begin_stream(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamSink:
@@ -100,21 +103,17 @@ def begin_stream(options: Mapping[str, str], schema: StructType, *, overwrite: b
         raise InvalidArgument("No path was given. Nothing was written. Use `.start(path)` or the option `path`.")
     incoming = _columns(schema)
     table, _ = _table(said.path, said, incoming)
-    how: dict[str, Any] = {"evolve": said.evolve, "schema_conflict": said.schema_conflict}
     operation = "insert_overwrite_table" if overwrite else said.operation
-    if operation in ("upsert", "insert", "bulk_insert"):
-        how["block_format"] = said.block_format
     check_inflow(named.writer, operation)
-    inflow = Inflow(
-        table.path,
-        said.storage,
-        named.writer,
-        operation,
-        tuple(how.items()),
-        named.checkpoint,
-        "inline" if said.runs_services else None,
-        said.told,
+    request = WriteRequest(
+        cast("Operation", operation),
+        block_format=said.block_format if operation in ("upsert", "insert", "bulk_insert") else "parquet",
+        evolve=said.evolve,
+        schema_conflict=cast("SchemaConflicts | None", said.schema_conflict),
+        writer=named.writer,
     )
+    services: Inline = "inline" if said.runs_services else None
+    inflow = Inflow(Source(table.path, said.storage), request, named.checkpoint, services, said.told)
     return StreamSink(inflow, tuple(incoming.names), dict(said.storage))
 
 

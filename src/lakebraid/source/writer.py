@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -17,6 +17,7 @@ from lakebraid.api.by_options import checked, existing, open_or_create
 from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import META_COLUMNS, MergeMode, TableConfig, parse_config
+from lakebraid.model.operations import Operation
 from lakebraid.options import WriteOptions, write_options
 from lakebraid.reading.plan import Source
 from lakebraid.spark.write import staged_files
@@ -24,6 +25,7 @@ from lakebraid.spark.write_tasks import TaskRules, reports, writer
 from lakebraid.storage import open_storage
 from lakebraid.txn.liveness.heartbeat_process import start_beating, stop_beating
 from lakebraid.writing.handover import FIRST_TASK, Carried, begin_carried, check_spreads, commit_carried, resumed
+from lakebraid.writing.request import SchemaConflicts, WriteRequest
 
 # Spark decides how often it tries a task; what a second try would meet again is reported by the first.
 _RULES: Final = TaskRules(FIRST_TASK, limits.SOURCE_HANDED_BYTES, sys.maxsize, is_shuffled=False)
@@ -81,9 +83,13 @@ def begin_write(options: Mapping[str, str], schema: StructType, *, overwrite: bo
     check_spreads(config, replaces if overwrite and not is_new else said.operation, table.path)
     _check_ordering(config, said, incoming)
     source = Source(table.path, said.storage)
-    operation = cast("Any", said.operation)
-    how = {"block_format": said.block_format, "evolve": said.evolve, "schema_conflict": said.schema_conflict}
-    carried = begin_carried(source, operation, incoming, told=dict(said.told), **how)
+    request = WriteRequest(
+        cast("Operation", said.operation),
+        block_format=said.block_format,
+        evolve=said.evolve,
+        schema_conflict=cast("SchemaConflicts | None", said.schema_conflict),
+    )
+    carried = begin_carried(source, request, incoming, dict(said.told))
     note = start_beating(source.url, dict(source.options), carried.plan.start, carried.interval_s)
     return LakebraidWriter(carried, note, runs_services=said.runs_services)
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,8 +28,8 @@ from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableType
 from lakebraid.model.file_sizing import Room, share_out
-from lakebraid.spark.frame_size import bytes_guess
 from lakebraid.spark.place_tasks import GIVEN, PLACED, bucket_rewriter, key_reader, matcher, rewriter, router
+from lakebraid.spark.plan_facts import bytes_guess
 from lakebraid.spark.start.workers import use_this_python
 from lakebraid.spark.write import attempts_max, few_rows, staged_files, tagged, wanted_columns
 from lakebraid.spark.write_tasks import PIECES, REPORT, reports, splitter
@@ -52,6 +52,13 @@ class KeptFrame:
     tasks: int
     """Among how many tasks the pieces are shared out."""
     size: int
+    is_lent: bool = False
+    """Whether the next attempt of the write may need it, too."""
+
+    def release(self) -> None:
+        """Lets go of what is kept on Spark, unless it is lent."""
+        if not self.is_lent:
+            self.pieces.unpersist()
 
 
 def keep_frame(plan: WritePlan, df: DataFrame, tag: str, tasks: int | None) -> KeptFrame | pa.Table:
@@ -75,40 +82,52 @@ def keep_rows(plan: WritePlan, frame: DataFrame, tasks: int | None) -> KeptFrame
     return KeptFrame(plan.operation, pieces, tasks, int(found[0] or 0))
 
 
-def stage_frames(
-    storage: Storage,
-    plan: WritePlan,
-    kept: Sequence[KeptFrame],
-    ground: Ground,
-    *,
-    first_task: int,
-    tag: str,
-    check: Callable[[Iterable[Target]], None],
-) -> list[StagedFile]:
-    """Writes all rows into files that nobody sees yet. `check` is asked about the file groups before they are written."""
-    spark = kept[0].pieces.sparkSession
-    use_this_python(spark)
-    given = reduce(DataFrame.union, (_numbered(frame, call) for call, frame in enumerate(kept)))
-    operations = [frame.operation for frame in kept]
-    targets = [target for found in ground.groups.values() for target in found]
-    with tagged(spark, tag):
+class GatheredFrames:
+    """All rows of a write, on Spark. They are assigned once: to assign them again would be the whole join again."""
+
+    looks_again = False
+
+    def __init__(self, storage: Storage, plan: WritePlan, kept: Sequence[KeptFrame], first_task: int, tag: str) -> None:
+        self._storage, self._plan, self._kept, self._tag = storage, plan, kept, tag
+        self._first_task, self._spark = first_task, kept[0].pieces.sparkSession
+        self._placed: DataFrame | None = None
+        self._run: Callable[[], list[StagedFile]] = list
+
+    def assign(self, ground: Ground) -> Sequence[Target]:
+        """The file groups that the rows go into; with buckets all that are there, for rows are not looked at."""
+        use_this_python(self._spark)
+        plan, kept, tasks = self._plan, self._kept, self._kept[0].tasks
+        given = reduce(DataFrame.union, (_numbered(frame, call) for call, frame in enumerate(kept)))
+        operations = [frame.operation for frame in kept]
+        targets = [target for found in ground.groups.values() for target in found]
         if plan.config.buckets is not None:
-            check(targets)
-            return _rewrite_buckets(storage, plan, given, kept[0].tasks, targets, operations, first_task)
-        known = _table_keys(plan, given, targets, kept[0].tasks)
-        gathered = given.union(known).repartitionById(kept[0].tasks, F.col("task"))
-        placed = gathered.mapInArrow(matcher(plan, targets, operations, ground.sizes), from_arrow_schema(PLACED))
-        placed = placed.persist(StorageLevel.DISK_ONLY)
-        try:
-            return _rewrite_groups(storage, plan, placed, ground, first_task, len(operations), check)
-        finally:
-            placed.unpersist()
+            rewrite = partial(_rewrite_buckets, self._storage, plan, given, tasks, targets, operations)
+            self._run = partial(rewrite, self._first_task)
+            return targets
+        with tagged(self._spark, self._tag):
+            known = _table_keys(plan, given, targets, tasks)
+            gathered = given.union(known).repartitionById(tasks, F.col("task"))
+            placed = gathered.mapInArrow(matcher(plan, targets, operations, ground.sizes), from_arrow_schema(PLACED))
+            self._placed = placed = placed.persist(StorageLevel.DISK_ONLY)
+            homes = _homes(plan, _parts(placed), ground)
+        chosen = list({(t.partition, t.file_id): t for t in homes.values()}.values())
+        if chosen:
+            rewrite = partial(_rewrite_groups, self._storage, plan, placed, homes, chosen)
+            self._run = partial(rewrite, self._first_task, len(operations))
+        return chosen
 
+    def write(self) -> Iterator[StagedFile]:
+        """The files of all rows, when all of them are written."""
+        with tagged(self._spark, self._tag):
+            files = self._run()
+        yield from files
 
-def release(kept: Iterable[KeptFrame]) -> None:
-    """Lets go of what was kept on Spark."""
-    for frame in kept:
-        frame.pieces.unpersist()
+    def release(self) -> None:
+        """Lets go of what is kept on Spark."""
+        if self._placed is not None:
+            self._placed.unpersist()
+        for frame in self._kept:
+            frame.release()
 
 
 def _tasks(frame: DataFrame) -> int:
@@ -155,27 +174,29 @@ def _rewrite_buckets(
     return _done(storage, plan, given.repartitionById(tasks, F.col("task")), run, first)
 
 
+def _parts(placed: DataFrame) -> list[dict[str, Any]]:
+    """How many rows go into which file group, and how large they are; an error of a task is raised."""
+    parts = placed.groupBy("folder", "file_id", "is_new").agg(
+        F.sum("count").alias("count"), F.sum(F.length("rows")).alias("size"), F.max("error").alias("error")
+    )
+    found: list[dict[str, Any]] = (
+        parts.toArrow().sort_by([("folder", "ascending"), ("file_id", "ascending")]).to_pylist()
+    )
+    for part in found:
+        if part["error"] is not None:
+            raise pickle.loads(part["error"])  # noqa: S301 - our own workers wrote it
+    return found
+
+
 def _rewrite_groups(
     storage: Storage,
     plan: WritePlan,
     placed: DataFrame,
-    ground: Ground,
+    homes: Mapping[tuple[str, str], Target],
+    chosen: Sequence[Target],
     first_task: int,
     calls: int,
-    check: Callable[[Iterable[Target]], None],
 ) -> list[StagedFile]:
-    parts = placed.groupBy("folder", "file_id", "is_new").agg(
-        F.sum("count").alias("count"), F.sum(F.length("rows")).alias("size"), F.max("error").alias("error")
-    )
-    found = parts.toArrow().sort_by([("folder", "ascending"), ("file_id", "ascending")]).to_pylist()
-    for part in found:
-        if part["error"] is not None:
-            raise pickle.loads(part["error"])  # noqa: S301 - our own workers wrote it
-    homes = _homes(plan, found, ground)
-    chosen = list({(t.partition, t.file_id): t for t in homes.values()}.values())
-    if not chosen:
-        return []
-    check(chosen)
     stride = calls + 3
     first = _first_number(first_task, len(chosen) * stride)
     numbers = {(t.partition, t.file_id): first + at * stride for at, t in enumerate(chosen)}

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import pyarrow as pa
@@ -34,23 +34,19 @@ from lakebraid.errors import InvalidArgument, ObjectNotFound
 from lakebraid.format.names import parse_data_file, parse_marker
 from lakebraid.model.config import META_COLUMNS, MergeMode
 from lakebraid.model.incoming import prepare
-from lakebraid.spark.frame_size import bytes_at_most, bytes_guess, partitions_guess
+from lakebraid.spark.plan_facts import bytes_at_most, bytes_guess, partitions_guess
 from lakebraid.spark.start.workers import told_if_not_installed, use_this_python
 from lakebraid.spark.write_tasks import PIECES, REPORT, Report, TaskRules, reports, splitter, writer
 from lakebraid.storage import Storage
 from lakebraid.tasks.data_files import in_partition
+from lakebraid.tasks.engine import Written
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan, write_rows
 
-Keep = Callable[[pa.Table | None], None]
 
+def write_spark(storage: Storage, plan: WritePlan, df: DataFrame, *, first_task: int, tag: str) -> Written:
+    """Writes the rows of a data frame into files that nobody sees yet.
 
-def write_spark(
-    storage: Storage, plan: WritePlan, df: DataFrame, *, first_task: int, tag: str, keep: Keep | None = None
-) -> tuple[list[StagedFile], int]:
-    """Writes the rows of a data frame into files that nobody sees yet: the files, and the next free task number.
-
-    `keep` is given the rows if all of them came to the driver, else None.
     Jobs run under `tag`, so that `cancel_spark` can end them. Errors in the rows or the store come as lakebraid's own,
     others, as those of a user's function, as Spark's. After any error the write must be given up: some tasks may have
     written their files.
@@ -59,7 +55,7 @@ def write_spark(
     frame = wanted_columns(df, plan)
     use_this_python(spark)
     with tagged(spark, tag):
-        return _write(storage, plan, frame, first_task, keep or (lambda _: None))
+        return _write(storage, plan, frame, first_task)
 
 
 def cancel_spark(spark: SparkSession, tag: str) -> None:
@@ -105,13 +101,10 @@ def wanted_columns(df: DataFrame, plan: WritePlan) -> DataFrame:
     return df if names == df.columns else df.select(*map(_quoted, names))
 
 
-def _write(
-    storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int, keep: Keep
-) -> tuple[list[StagedFile], int]:
+def _write(storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int) -> Written:
     rows = few_rows(frame)
     if rows is not None:
-        keep(rows)
-        return write_rows(storage, plan, rows, first_task), first_task + 1
+        return Written(write_rows(storage, plan, rows, first_task), first_task + 1, rows)
     partitions = partitions_guess(frame)
     is_shuffled = plan.into_base or _makes_too_many_files(frame, plan, partitions)
     if is_shuffled:
@@ -121,8 +114,8 @@ def _write(
     done = reports(frame.mapInArrow(writer(plan, rules), from_arrow_schema(REPORT)).toArrow())
     files = staged_files(storage, plan, done, first_task, is_doubtful=any(report.attempt for report in done))
     handed_rows = [report.rows for report in done if report.rows is not None]
-    keep(None if any(report.files for report in done) else _joined(handed_rows, frame))
-    return files, first_task + 1 + max((report.partition for report in done), default=0)
+    rows = None if any(report.files for report in done) else _joined(handed_rows, frame)
+    return Written(files, first_task + 1 + max((report.partition for report in done), default=0), rows)
 
 
 def _joined(rows: Sequence[pa.Table], frame: DataFrame) -> pa.Table:

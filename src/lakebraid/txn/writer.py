@@ -28,6 +28,7 @@ from lakebraid.txn.hudi.lock import Lock, hudi_lock
 from lakebraid.txn.ledger.entries import Entry
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.liveness.heartbeat import Heartbeat
 
 FIXED_IDS = "hoodie.lakebraid.fixed.file.ids"
 """In the properties of tables whose buckets never had other file ids than the fixed ones."""
@@ -45,6 +46,9 @@ class TableSchema:
 
 class Writing:
     """Opens ledgers for transactions and remembers between them what saves calls; safe to share between threads."""
+
+    heartbeat: type[Heartbeat] = Heartbeat
+    """How its writes show that they live."""
 
     def __init__(self, storage: Storage, clock: Clock, told: Mapping[str, str] | None = None) -> None:
         """`told` goes before the table's own properties, for these writes alone."""

@@ -1,110 +1,255 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a write begins, and what is settled from then on, in whatever process it ends."""
+"""How a write begins: the table is looked at, rows that are at hand are checked, and the ledger gives the write its start.
+
+`open_write` decides nothing and leaves no trace; `begin` does. What is settled then is a `Beginning`, with which any process can
+end the write.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import META_COLUMNS, TableConfig
+from lakebraid.model.creation.columns import check_ordering
+from lakebraid.model.file_sizing import Sizes, sizes_of
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.keys import record_keys
+from lakebraid.model.operations import Operation
+from lakebraid.model.schema.conform import without_meta
+from lakebraid.model.schema.growth import evolved
+from lakebraid.model.schema.user_schema import fit_schema
+from lakebraid.reading.plan import Source
+from lakebraid.tasks.engine import Engine, Evaluated
+from lakebraid.tasks.writing.inputs import is_repeatable
+from lakebraid.tasks.writing.rows import WritePlan
+from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.checks.overwrites import Placement
+from lakebraid.txn.checks.rivalry import Rivalry
+from lakebraid.txn.checks.single_writer import clear_dead
+from lakebraid.txn.hudi.lock_owner import process_name
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import beat_first
-from lakebraid.txn.writer import TableSchema
-from lakebraid.writing.inputs import arrow_pieces, is_repeatable, is_spark
-from lakebraid.writing.operations.overwrite import OVERWRITES, Overwriting
-from lakebraid.writing.result import Operation
-from lakebraid.writing.rivals import Rivalry
-from lakebraid.writing.schema import OwnSchema
+from lakebraid.txn.writer import TableSchema, Writing
+from lakebraid.writing.engines import Engines
+from lakebraid.writing.operations.overwrite import Overwriting, check_overwrite
+from lakebraid.writing.request import SCHEMA_CONFLICT, WriteRequest, check_schema_conflict
 
-NO_ROWS: Final = object()
-"""Rows that were not given; an empty list is rows."""
+
+@dataclass
+class OwnSchema:
+    """The columns of one write: the table's as it began, and what its rows have added since."""
+
+    begun: TableSchema | None
+    """The table's schema when the write began; None if no commit has stated one."""
+    evolves: bool
+    merges: bool
+    """Whether a schema change of another writer is joined with this write's, instead of refusing one of them."""
+    own: pa.Schema | None = None
+
+    @property
+    def columns(self) -> pa.Schema | None:
+        return self.own if self.own is not None or self.begun is None else self.begun.columns
+
+    def grown(self, incoming: pa.Schema, config: TableConfig) -> pa.Schema:
+        """The columns with these rows; whether another writer changed the table's meanwhile is seen at the commit."""
+        columns = self.columns
+        if columns is None:
+            stated = fit_schema(without_meta(incoming))  # the first rows of a table without schema state it
+            check_ordering(stated, config, "Nothing was written.")
+            return stated
+        return evolved(columns, incoming, config) if self.evolves else columns
+
+    def restate(self, change: Callable[[pa.Schema], pa.Schema], url: str) -> None:
+        columns = self.columns
+        if columns is None:
+            raise InvalidArgument(
+                f"{url} has no columns yet, so there are none to change. Nothing was changed. Write rows: they state them."
+            )
+        self.own = change(columns)
+
+    def stated(self, now: Round, writing: Writing) -> dict[str, str]:
+        """What the commit says in this round; SchemaConflict if another writer's change is in the way."""
+        own = self.columns
+        return {} if own is None else {"schema": writing.schema_text(now, self.begun, own, merges=self.merges)}
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is known of a table before a write of it begins."""
+
+    writing: Writing
+    source: Source
+    request: WriteRequest
+    token: str
+    writer: str
+    batch: Batch | None
+    config: TableConfig
+    properties: Mapping[str, str]
+    ledger: Ledger
+    schema: OwnSchema
+    engines: Engines
+    since_seconds: float
+    """When it was opened."""
+
+    def checked(self, rows: Any) -> Any:
+        """The rows as Arrow, if they are at hand; InvalidArgument if they are few and do not fit the table.
+
+        If they bring columns, the newest schema is looked at: this process may remember one from before others added them.
+        """
+        schema, engine = self.schema, self.engines.of(rows)
+        table = None if schema.begun is None else engine.at_hand(rows, schema.begun.columns)
+        if schema.begun is None or table is None:
+            return rows
+        if is_repeatable(rows) and {*table.column_names} - {*schema.begun.columns.names, *META_COLUMNS}:
+            begun = self.writing.newest_schema(self.ledger) or schema.begun
+            if begun != schema.begun:
+                schema.begun = begun
+                table = engine.at_hand(rows, begun.columns)
+        if table is not None and table.num_columns and table.num_rows <= limits.CHECKED_ROWS_MAX:
+            grown, request = schema.grown(table.schema, self.config), self.request
+            ready = prepare(table, grown, self.config, operation=request.operation, columns=request.columns)
+            record_keys(ready, self.config.record_keys, self.config.has_complex_keys)
+        return table
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a write knows of itself once it has begun. It pickles: whoever has it can end the write."""
+    """What is settled once a write has begun. It pickles: any process that has it can end the write."""
 
     instant: str
     token: str
-    """By which the ledger knows whose it is."""
-    operation: Operation
+    """By which the ledger knows whose the write is."""
+    request: WriteRequest
     writer: str
     schema: OwnSchema
     rivalry: Rivalry
     overwriting: Overwriting | None
     placement: Placement
+    into_base: bool
+    """Whether rows may become base files."""
+    sizes: Sizes | None
+    """How large files shall become, where rows are kept until the commit and assigned then; else None."""
+
+    @property
+    def operation(self) -> Operation:
+        return self.request.operation
+
+    def plan(self, source: Source, config: TableConfig, columns: pa.Schema, operation: Operation) -> WritePlan:
+        """What all tasks that write rows of these columns have in common."""
+        return WritePlan(
+            url=source.url,
+            options=source.options,
+            start=self.instant,
+            schema=columns,
+            config=config,
+            buckets=config.buckets or 1,
+            operation=operation,
+            block_format=self.request.block_format,
+            columns=self.request.columns,
+            into_base=self.into_base,
+            file_ids=self.placement.listed,
+            replaced=self.placement.replaced,
+        )
 
 
-def begin(
-    ledger: Ledger,
-    token: str,
-    operation: Operation,
-    writer: str,
-    rivalry: Rivalry,
+def open_write(
+    writing: Writing,
+    source: Source,
+    request: WriteRequest,
     *,
-    columns: tuple[str, ...] | None,
-    batch: Batch | None,
-) -> tuple[str, bool]:
+    engine: Engine | None = None,
+    evaluated: Evaluated | None = None,
+) -> Opening:
+    """The table as it is before a write of it begins; InvalidArgument or UnsupportedTable if the write cannot be.
+
+    `engine` writes the rows that are no data frames; `evaluated` hands rows on from one attempt to the next.
+    """
+    since_seconds = writing.clock.monotonic()
+    token, name = request.token or writing.clock.token(), request.writer or process_name()
+    batch = named_batch(request.writer, request.batch, request.stream)
+    check_schema_conflict(request.schema_conflict)
+    config, properties = writing.settings()
+    if request.overwrites:
+        check_overwrite(request.operation, config, source.url)
+    ledger = writing.ledger(config)
+    merges = (request.schema_conflict or properties.get(SCHEMA_CONFLICT)) == "merge"
+    schema = OwnSchema(writing.schema(ledger), request.evolve and request.operation != "delete", merges)
+    engines = Engines(writing.storage, token, engine, evaluated)
+    return Opening(
+        writing, source, request, token, name, batch, config, properties, ledger, schema, engines, since_seconds
+    )
+
+
+def begin(opening: Opening) -> Beginning:
+    """Begins the write; BatchRepeated if its batch is published."""
+    writing, request, config, ledger = opening.writing, opening.request, opening.config, opening.ledger
+    placement = writing.placement(opening.properties, ledger)
+    sizes = sizes_of(opening.properties) if config.is_placed else None
+    rivalry = Rivalry(
+        config,
+        opening.properties,
+        opening.writer,
+        overwrites=request.overwrites,
+        is_isolated=request.is_isolated,
+        repeats=request.repeats,
+        is_partial=request.is_partial,
+    )
+    if rivalry.is_alone:
+        clear_dead(ledger, opening.token)
+    start, into_base = _start(opening, rivalry)
+    overwriting = None
+    if request.overwrites:
+        overwriting = Overwriting.of(request, rivalry.begun, updates_allowed=rivalry.updates_allowed)
+    placement = overwriting.placement() if overwriting else writing.placed_since(ledger, placement)
+    opening.schema.begun = writing.schema_since(ledger, opening.schema.begun)
+    return Beginning(
+        start,
+        opening.token,
+        request,
+        opening.writer,
+        opening.schema,
+        rivalry,
+        overwriting,
+        placement,
+        into_base,
+        sizes,
+    )
+
+
+def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
     """The start of a new write, and whether its rows may become base files."""
+    ledger, request = opening.ledger, opening.request
 
     def begun(*, adds_base: bool) -> str:
         start = begin_write(
             ledger,
-            token,
-            action="replacecommit" if operation in OVERWRITES else ledger.config.write_action,
+            opening.token,
+            action="replacecommit" if request.overwrites else ledger.config.write_action,
             adds_base=adds_base,
-            columns=columns,
-            batch=batch,
-            writer=writer,
+            columns=request.columns,
+            batch=opening.batch,
+            writer=opening.writer,
             beat=lambda start: cast("None", beat_first(ledger.storage, start)),
             seen=rivalry.note if rivalry.matters else None,
         )
         rivalry.settle(start)
         return start
 
-    if operation in OVERWRITES:
+    if request.overwrites:
         return begun(adds_base=False), True  # in file groups that nobody has: base files disturb no one
     newest = ledger.known or ledger.newest()
-    is_bulk = operation == "bulk_insert" and not ledger.config.is_placed
+    is_bulk = request.operation == "bulk_insert" and not ledger.config.is_placed
     if is_bulk and newest.state.is_fresh and not ledger.is_shared:
-        with contextlib.suppress(InvalidArgument):  # somebody else published meanwhile: log files, then
+        with contextlib.suppress(InvalidArgument):  # another writer published meanwhile: log files, then
             return begun(adds_base=True), True
     return begun(adds_base=False), False
-
-
-def checked(
-    rows: Any,
-    schema: OwnSchema,
-    config: TableConfig,
-    operation: Operation,
-    columns: tuple[str, ...] | None,
-    newest: Callable[[], TableSchema | None],
-) -> Any:
-    """The rows as Arrow, if they are few and at hand; InvalidArgument if they do not fit the table.
-
-    If they bring columns, the `newest` schema is looked at: this process may remember one from before others added them.
-    """
-    if rows is NO_ROWS or is_spark(rows) or isinstance(rows, pa.RecordBatchReader) or schema.begun is None:
-        return rows
-    table = pa.concat_tables(arrow_pieces(rows, schema.begun.columns))
-    if is_repeatable(rows) and {*table.column_names} - {*schema.begun.columns.names, *META_COLUMNS}:
-        begun = newest() or schema.begun
-        if begun != schema.begun:
-            schema.begun = begun
-            table = pa.concat_tables(arrow_pieces(rows, begun.columns))
-    if table.num_columns and table.num_rows <= limits.CHECKED_ROWS_MAX:
-        grown = schema.grown(table.schema, config)
-        ready = prepare(table, grown, config, operation=operation, columns=columns)
-        record_keys(ready, config.record_keys, config.has_complex_keys)
-    return table

@@ -11,10 +11,10 @@ from lakebraid.errors import WriteConflict
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.txn.checks.rivalry import Rivalry
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.waiting import let_earlier_ones_end
-from lakebraid.writing.rivals import Rivalry
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ its owner, and a second commit or abort finds what the first has decided.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -18,19 +18,19 @@ from lakebraid.clock import SystemClock
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig, TableType
 from lakebraid.model.incoming import prepare
+from lakebraid.model.operations import SPREAD
 from lakebraid.reading.plan import Source
 from lakebraid.storage import open_storage
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.liveness.heartbeat import beat_interval_ms
 from lakebraid.txn.writer import Writing
-from lakebraid.writing.begin import Beginning
+from lakebraid.writing.begin import Beginning, open_write
+from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.stage import Looking
 from lakebraid.writing.transaction import Transaction
 
-SPREAD: Final = ("upsert", "insert", "bulk_insert", "delete")
-"""Operations that tasks can do as the rows lie, without a shuffle."""
 FIRST_TASK: Final = 1000
 
 
@@ -53,26 +53,24 @@ class Carried:
 
 
 def begin_carried(
-    source: Source,
-    operation: Literal["upsert", "insert", "bulk_insert", "delete"],
-    incoming: pa.Schema,
-    *,
-    told: Mapping[str, str] | None = None,
-    **how: Any,
+    source: Source, request: WriteRequest, incoming: pa.Schema, told: Mapping[str, str] | None = None
 ) -> Carried:
     """Begins a write of rows with these columns. Nobody beats for it after the first beat: that is the caller's to see to."""
     writing = Writing(open_storage(source.url, dict(source.options)), SystemClock(), told)
+    operation = request.operation
     # A bulk load begins as an insert: whole base files would need a shuffle. Whoever is refused runs the job again.
-    spread = "insert" if operation == "bulk_insert" else operation
-    transaction = Transaction(writing, source, spread, repeats=True, **how)
+    spread = replace(request, operation="insert" if operation == "bulk_insert" else operation, repeats=True)
+    transaction = Transaction(open_write(writing, source, spread))
     try:
-        begun, plan, looked = transaction._handed_over(incoming, operation)  # noqa: SLF001  the other half of one thing
+        plan = transaction.staging.plan(incoming, operation)
+        transaction.stop_beating()
         ready = prepare(incoming.empty_table(), plan.schema, plan.config, operation=operation, columns=plan.columns)
     except BaseException:
         transaction.abort()
         raise
     columns = tuple(name for name in ready.schema.names if name in incoming.names)
-    return Carried(source, plan, columns, begun, looked, beat_interval_ms(plan.config) / 1000)
+    begun = replace(transaction.begun, request=replace(spread, operation=operation))
+    return Carried(source, plan, columns, begun, transaction.staging.looked, beat_interval_ms(plan.config) / 1000)
 
 
 def commit_carried(carried: Carried, files: Iterable[StagedFile]) -> WriteResult:
@@ -84,7 +82,7 @@ def resumed(carried: Carried, files: Iterable[StagedFile] = ()) -> Transaction:
     """The transaction in this process; it beats until it ends."""
     source = carried.source
     writing = Writing(open_storage(source.url, dict(source.options)), SystemClock())
-    return Transaction._resumed(writing, source, carried.begun, carried.plan, carried.looked, files)  # noqa: SLF001  the same
+    return Transaction.resume(writing, source, carried.begun, carried.looked, files)
 
 
 def check_spreads(config: TableConfig, operation: str, url: str) -> None:

@@ -8,37 +8,27 @@ so all rows of a transaction are placed together. docs/decisions/0013-placed-wri
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import UnsupportedTable
-from lakebraid.model.file_sizing import sizes_of
-from lakebraid.model.incoming import prepare
+from lakebraid.model.file_sizing import Sizes
 from lakebraid.model.keys.buckets import bucket_of_file_id
-from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.timeline.slicing import FileSlice, GroupId
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.reading.plan import slice_task
 from lakebraid.table.view import View, load_view
-from lakebraid.tasks.lookup.assign import Ground, finder
-from lakebraid.tasks.lookup.changes import Piece, gather
-from lakebraid.tasks.lookup.stage import place, write_placed
+from lakebraid.tasks.engine import Engine, Kept
+from lakebraid.tasks.lookup.assign import Ground
+from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.tasks.merging.rewrite import Target
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.writer import Writing
-from lakebraid.writing.evaluated import Evaluated
 from lakebraid.writing.gate import Gate, Seen
-
-if TYPE_CHECKING:
-    from lakebraid.spark.place import KeptFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,75 +46,39 @@ class _Look:
 
 
 class Placing:
-    """What one transaction has been given so far, and how it comes into files."""
+    """The rows that one transaction has been given so far, and how they come into files."""
 
-    def __init__(
-        self,
-        writing: Writing,
-        properties: Mapping[str, str],
-        tag: str,
-        evaluated: Evaluated | None = None,
-        *,
-        overwrites: bool = False,
-    ) -> None:
-        """Spark's jobs run under `tag`. One that overwrites takes no notice of what is there."""
-        self._evaluated = evaluated
-        self._writing, self._tag, self._overwrites = writing, tag, overwrites
-        self._sizes = sizes_of(properties)
-        self._kept: list[Piece | KeptFrame] = []
+    def __init__(self, writing: Writing, sizes: Sizes, *, overwrites: bool = False) -> None:
+        """An overwrite takes no notice of the file groups that are there."""
+        self._writing, self._sizes, self._overwrites = writing, sizes, overwrites
+        self._kept: list[Piece | Kept] = []
 
     @property
     def is_empty(self) -> bool:
         """Whether no rows came: changes of the schema bring none, and are no kind of write that tasks know."""
         return not self._kept
 
-    def keep(self, plan: WritePlan, rows: pa.Table) -> None:
-        """Takes rows; InvalidArgument, before anything is written, if one does not fit."""
-        config = plan.config
-        ready = prepare(rows, plan.schema, config, operation=plan.operation, columns=plan.columns)
-        record_keys(ready, config.record_keys, config.has_complex_keys)
-        if ready.num_rows:
-            self._kept.append(Piece(plan.operation, ready))
-
-    def keep_frame(self, plan: WritePlan, df: Any) -> None:
-        """Takes the rows of a Spark data frame, which is evaluated now, once."""
-        from lakebraid.spark.place import keep_frame  # noqa: PLC0415  only those who use Spark pay for it
-
-        frames = self._frames
-        evaluate = partial(keep_frame, plan, df, self._tag, frames[0].tasks if frames else None)
-        rows = evaluate() if self._evaluated is None else self._evaluated.placed(plan.schema, evaluate)
-        if isinstance(rows, pa.Table):
-            self.keep(plan, rows)
-        else:
+    def keep(self, rows: Piece | Kept | None) -> None:
+        """Takes what an engine keeps until the commit."""
+        if rows is not None:
             self._kept.append(rows)
 
-    def stage(self, plan: WritePlan, task: int, gate: Gate) -> tuple[list[StagedFile], int]:
-        """Writes all rows into files that nobody sees yet: these, and the next free task number.
+    def stage(self, engine: Engine, plan: WritePlan, task: int, gate: Gate) -> list[StagedFile]:
+        """Writes all rows into files that nobody sees yet; what the gate refuses is not written.
 
-        What the gate refuses is not written. Who gives way to others looks again where its rows go; rows on Spark are not
-        placed twice, so they do not, and pass the gate once for all files.
+        A write that gives way to others looks again where its rows go, if its engine can assign them twice.
         """
-        storage, clock = self._writing.storage, self._writing.clock
-        if self._frames:
-            look = self._look(plan)
-
-            def ask(targets: Iterable[Target]) -> None:
-                gate.check(look.at(targets, clock.monotonic()))
-                gate.check_meanwhile()
-
-            return self._stage_frames(plan, look.ground, task, ask), task
-        pieces = [kept for kept in self._kept if isinstance(kept, Piece)]
-        self._kept = []
-        given = gather(plan, pieces, task)
-        for left in reversed(range(limits.LOOKS_MAX)):
-            look = self._look(plan)
-            changes, placed = place(storage, plan, given, look.ground, finder(storage, plan, given.rules))
-            seen = look.at(placed.targets, clock.monotonic())
-            gate.check(seen)
-            if not left or not gate.give_way(seen):
-                break
-        files = gate.each(write_placed(storage, plan, changes, placed, task))
-        return [*files], task + 1 + len(changes.pieces)
+        gathered, self._kept = engine.gather(plan, self._kept, task), []
+        try:
+            for left in reversed(range(limits.LOOKS_MAX if gathered.looks_again else 1)):
+                look = self._look(plan)
+                seen = look.at(gathered.assign(look.ground), self._writing.clock.monotonic())
+                gate.check(seen)
+                if not left or not gate.give_way(seen):
+                    break
+            return [*gate.each(gathered.write())]
+        finally:
+            gathered.release()
 
     def _look(self, plan: WritePlan) -> _Look:
         began_seconds = self._writing.clock.monotonic()
@@ -133,32 +87,10 @@ class Placing:
 
     def release(self) -> None:
         """Lets go of whatever was kept."""
-        frames, self._kept = self._frames, []
-        if frames and self._evaluated is None:  # else the next attempt may need them
-            from lakebraid.spark.place import release  # noqa: PLC0415  as above
-
-            release(frames)
-
-    @property
-    def _frames(self) -> list[KeptFrame]:
-        return [kept for kept in self._kept if not isinstance(kept, Piece)]
-
-    def _stage_frames(
-        self, plan: WritePlan, ground: Ground, task: int, ask: Callable[[Iterable[Target]], None]
-    ) -> list[StagedFile]:
-        from lakebraid.spark.place import keep_rows, stage_frames  # noqa: PLC0415  as above
-
-        tasks, spark = self._frames[0].tasks, self._frames[0].pieces.sparkSession
-        for at, kept in enumerate(self._kept):
-            if isinstance(kept, Piece):
-                piece_plan = replace(plan, operation=kept.operation)
-                self._kept[at] = keep_rows(piece_plan, spark.createDataFrame(kept.rows), tasks)
-        try:
-            return stage_frames(
-                self._writing.storage, plan, self._frames, ground, first_task=task, tag=self._tag, check=ask
-            )
-        finally:
-            self.release()
+        kept, self._kept = self._kept, []
+        for rows in kept:
+            if not isinstance(rows, Piece):
+                rows.release()
 
     def _ground(self, view: View, start: str) -> Ground:
         self._check_index(view)

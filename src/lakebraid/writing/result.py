@@ -1,25 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of writes, and how one ended."""
+"""How a write ended."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakebraid.services.runner import ServiceRound
-
-
-Operation = Literal[
-    "upsert",
-    "insert",
-    "bulk_insert",
-    "delete",
-    "alter_schema",
-    "insert_overwrite",
-    "insert_overwrite_table",
-    "delete_partition",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,22 +8,26 @@ from collections.abc import Callable, Iterator, Sequence
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.timeline.slicing import FileGroup, GroupId
 from lakebraid.table.view import load_view
+from lakebraid.tasks.engine import Engine
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import place_seed
 from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.writing.operations.overwrite import Overwriting
 
 
 def bases_beside(
-    ledger: Ledger, overwriting: Overwriting | None, plan_of: Callable[[], WritePlan], files: Sequence[StagedFile]
+    ledger: Ledger,
+    engine: Engine,
+    overwriting: Overwriting | None,
+    plan_of: Callable[[], WritePlan],
+    files: Sequence[StagedFile],
 ) -> Iterator[StagedFile]:
     """Base files without rows: of an overwrite, and of file groups that begin where the table captures changes."""
     if overwriting is not None:
         _check_no_logs(ledger, files)
-        yield from overwriting.seeds(ledger, ledger.storage, plan_of(), files)
+        yield from overwriting.seeds(ledger, engine, plan_of(), files)
     elif ledger.config.cdc_enabled:
-        yield from _first_bases(ledger, plan_of, files)
+        yield from _first_bases(ledger, engine, plan_of, files)
 
 
 def _check_no_logs(ledger: Ledger, files: Sequence[StagedFile]) -> None:
@@ -37,7 +41,9 @@ def _check_no_logs(ledger: Ledger, files: Sequence[StagedFile]) -> None:
         )
 
 
-def _first_bases(ledger: Ledger, plan_of: Callable[[], WritePlan], files: Sequence[StagedFile]) -> Iterator[StagedFile]:
+def _first_bases(
+    ledger: Ledger, engine: Engine, plan_of: Callable[[], WritePlan], files: Sequence[StagedFile]
+) -> Iterator[StagedFile]:
     """Empty base files for the file groups that these log files begin: Hudi's CDC query reads no slice without one.
 
     A base file hides whatever completed before its write began, so a group gets one only if nothing did. Several writers
@@ -51,7 +57,7 @@ def _first_bases(ledger: Ledger, plan_of: Callable[[], WritePlan], files: Sequen
     plan, groups = plan_of(), load_view(ledger.storage, ledger.config, ledger.clock).groups
     for partition, file_id in wanted:
         if _is_new(groups.get(GroupId(partition, file_id)), plan.start):
-            yield place_seed(ledger.storage, plan.start, plan.schema, partition, file_id)
+            yield engine.seed(plan, partition, file_id)
 
 
 def _is_new(held: FileGroup | None, start: str) -> bool:

@@ -94,7 +94,7 @@ def test_a_story_costs_no_call_of_the_store() -> None:
             from lakebraid.txn.actions.rollback import roll_back
 
             txn._heartbeat.stop()
-            roll_back(txn._ledger, txn._begun.token, txn.instant)
+            roll_back(txn._ledger, txn.begun.token, txn.instant)
         changed: list[Call] = [c for c in watched.calls[before:] if c.name in CHANGES]
         return len(changed)
 

@@ -180,7 +180,7 @@ def test_columns_of_the_tables_type_are_passed_on_as_they_are() -> None:
     ],
 )
 def test_values_of_a_new_column_are_kept_or_refused_too(values: list[Any], expected: Any) -> None:
-    from lakebraid.writing.inputs import arrow_pieces
+    from lakebraid.tasks.writing.inputs import arrow_pieces
 
     rows = [{"n": value} for value in values]
     for brought in (rows, {"n": values}, pd.DataFrame({"n": pd.Series(values, dtype=object)})):

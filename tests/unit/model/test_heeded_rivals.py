@@ -13,7 +13,8 @@ from lakebraid.errors import WriteConflict
 from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.txn.checks.disjoint_keys import OtherKeys
 from lakebraid.txn.checks.file_groups import EARLY, Rivals
-from lakebraid.writing.retry import Part
+from lakebraid.writing.request import WriteRequest
+from lakebraid.writing.retry import Part, change_rows
 from lakebraid.writing.transaction import Transaction
 from tests.kit.scene import Call, Scene, once, row
 
@@ -261,7 +262,7 @@ def change(scene: Scene, before: Callable[[], None], after: Callable[[], None]) 
         return False
 
     other = scene.other(after=once(begins, lambda: moments.pop(0)()))
-    return other._change("upsert", compute, None, {}).attempts
+    return change_rows(other._destination, WriteRequest("upsert"), compute, other.snapshot, None).attempts
 
 
 def nothing() -> None:
@@ -291,7 +292,8 @@ def test_early_detection_stops_exactly_those_whom_the_commit_would_refuse(*, is_
     scene = scene_of(buckets=1, properties={EARLY: "true"})
     rivals = [Rival(scene)] if is_earlier else []
     other = scene.other()
-    ours = Transaction(other._writing, other._source, "upsert", repeats=True, rows=[row("k", "ours", 2, 0)])
+    ours = other._destination.begin(WriteRequest("upsert", repeats=True))
+    ours.write([row("k", "ours", 2, 0)])
     (rivals or [Rival(scene)])[0].commit()
     assert ours._has_its_place() is is_earlier
     if is_earlier:
@@ -306,7 +308,7 @@ def test_a_rival_that_was_apart_from_the_first_rows_is_looked_at_again_when_more
     """Early detection had looked when only other keys were written: that says nothing of the rows that came later."""
     scene = scene_of(buckets=1, properties={EARLY: "true"})
     other = scene.other()
-    ours = Transaction(other._writing, other._source, "upsert", repeats=True)
+    ours = other._destination.begin(WriteRequest("upsert", repeats=True))
     ours.write([row("a", "ours", 2, 0)])
     Rival(scene).commit()
     assert ours._has_its_place()

@@ -14,6 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.api.inflow import Inflow
+from lakebraid.api.table import told_table
 from lakebraid.errors import ClusteringYielded, InvalidArgument, WriteConflict
 from lakebraid.model.conflicts import STRATEGIES, UPDATES_ALLOWED, Strategy
 from lakebraid.options import OptionNotice, write_options
@@ -83,7 +84,7 @@ def test_a_job_that_rejects_updates_is_refused_whatever_the_table_says(kind: str
 def test_a_write_that_a_clustering_overtook_is_refused_also_if_it_may_touch_its_groups(tmp_path: Path) -> None:
     """Nothing is lost in this order either: the groups that the write has read are gone."""
     table = grove(tmp_path / "t")
-    write = table._writing_as({UPDATES: ALLOW}).begin()
+    write = told_table(table, {UPDATES: ALLOW}).begin()
     write.write([row("1", "new", 2)])
     assert table.cluster()[0].rows == 2
     with pytest.raises(WriteConflict):
@@ -151,7 +152,7 @@ def test_a_class_of_the_users_own_in_the_table_is_refused_by_name(tmp_path: Path
     table = grove(tmp_path / "t")
     for setting in (STRATEGY, UPDATES):
         with pytest.raises(InvalidArgument, match=f"{setting} names 'Mine', which is Java code"):
-            table._writing_as({setting: "com.example.Mine"}).begin()
+            told_table(table, {setting: "com.example.Mine"}).begin()
 
 
 def test_beside_hudi_updates_are_allowed_only_where_its_clusterings_look_for_them(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from lakebraid.options import write_options
 from lakebraid.options.concurrent import CONCURRENT_OPTIONS
 from lakebraid.options.option import Use
 from lakebraid.options.parsing import find_option
-from lakebraid.writing.schema import SCHEMA_CONFLICT
+from lakebraid.writing.request import SCHEMA_CONFLICT
 
 pytestmark = pytest.mark.unit
 DOCS = (Path(__file__).parents[3] / "docs/options.md").read_text()

@@ -70,7 +70,7 @@ def test_changes_replayed_from_any_time_give_the_later_snapshot(reference: Refer
             except lb.SnapshotExpired:
                 continue
             # A change is told in the newer schema, so the older state is looked at with it.
-            older._view = replace(older._view, schema=newer.schema)
+            older.view = replace(older.view, schema=newer.schema)
             state = {tuple(dict(r)[k] for k in keys): r for r in our_rows(older.to_arrow())}
             for row in our_rows(changes.to_arrow()):
                 facts = dict(row)

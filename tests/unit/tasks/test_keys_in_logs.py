@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lakebraid.errors import WriteConflict
+from lakebraid.model.file_sizing import sizes_of
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.table.view import load_view
 from lakebraid.tasks.lookup.find import living_keys
@@ -83,8 +84,8 @@ def test_tasks_that_read_all_keys_tell_such_a_key_once_and_that_it_lives() -> No
     scene = brought_back(by_event=True)
     txn = scene.table.begin()
     txn.write([row("c", "new")])
-    plan = txn._staging.plan(scene.table.to_arrow().schema, "upsert")
-    ground = Placing(scene.table._writing, {}, "t")._ground(
+    plan = txn.staging.plan(scene.table.to_arrow().schema, "upsert")
+    ground = Placing(scene.table._writing, sizes_of({}))._ground(
         load_view(scene.storage, plan.config, scene.clock), plan.start
     )
     read = whole_rows(plan, merge_rules(plan.config, plan.schema))

@@ -20,8 +20,10 @@ from lakebraid.txn.actions.batches import BATCH, BEFORE
 from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.checks.file_groups import WRITER
 from lakebraid.txn.ledger.entries import Batch
-from lakebraid.writing import transaction
+from lakebraid.txn.writer import Writing
+from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.result import WriteResult
+from lakebraid.writing.retry import write_rows
 from tests.kit.enumerating import Actor, NoHeartbeat, every_schedule, objects_of
 from tests.kit.faults import Killed, killing, losing, not_owned
 from tests.kit.hudi_model import PROPERTIES, Hudi, decided_but_dead, shared
@@ -263,7 +265,7 @@ def zombie(actor: Actor) -> WriteResult:
 def test_two_drivers_with_the_same_batch_publish_it_once_in_every_interleaving(
     switches: int, kills: int, runs_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "Heartbeat", NoBeats)
+    monkeypatch.setattr(Writing, "heartbeat", NoBeats)
     storage = fresh()
     bodies = {"one": zombie, "other": zombie}
     bounds = {"switches": switches, "kills": kills, "runs_max": runs_max}
@@ -321,14 +323,18 @@ def test_too_many_writers_are_refused_with_the_way_out(monkeypatch: pytest.Monke
 
 def test_batches_of_another_stream_under_the_same_name_are_refused_and_not_taken_for_done() -> None:
     scene = Scene()
-    how: dict[str, Any] = {"writer": "orders", "stream": "one"}
-    scene.table._write("upsert", [row("a", "1")], batch=5, **how)
+
+    def write(key: str, batch: int, stream: str) -> WriteResult:
+        request = WriteRequest("upsert", writer="orders", batch=batch, stream=stream)
+        return write_rows(scene.table._destination, request, [row(key, "1")], None)
+
+    write("a", 5, "one")
     for batch in (0, 5, 6):
         with pytest.raises(InvalidArgument, match="another stream"):
-            scene.table._write("upsert", [row("b", "1")], **how | {"stream": "two"}, batch=batch)
-    assert scene.table._write("upsert", [row("a", "1")], batch=5, **how).is_repeated
+            write("b", batch, "two")
+    assert write("a", 5, "one").is_repeated
     assert scene.table.forget_writer("orders")
-    assert not scene.table._write("upsert", [row("b", "1")], **how | {"stream": "two"}, batch=0).is_repeated
+    assert not write("b", 0, "two").is_repeated
 
 
 def test_a_batch_costs_no_storage_call_more_than_a_plain_write() -> None:

@@ -17,9 +17,10 @@ from lakebraid.api.table import Table
 from lakebraid.errors import WriteConflict
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.checks.file_groups import EARLY, Rivals
+from lakebraid.txn.checks.rivalry import Rivalry
 from lakebraid.writing import gate
 from lakebraid.writing.gate import Gate, Seen
-from lakebraid.writing.rivals import Rivalry
+from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.transaction import Transaction
 from tests.kit.clustering import NEW_GROUPS
 from tests.kit.scene import Call, Hook, Scene, TickingClock, WatchedStorage, answer, once, row, table_on
@@ -176,7 +177,8 @@ def is_refused(kind: str, rival: str, moment: str, numbers: tuple[int, ...], *, 
         strike()
 
     table = world.watched(after=once(is_data, at_the_moment) if moment == "between two files" else lambda _: None)
-    ours = Transaction(table._writing, table._source, "upsert", repeats=repeats, rows=world.rows("ours", 0, 1))
+    ours = table._destination.begin(WriteRequest("upsert", repeats=repeats))
+    ours.write(world.rows("ours", 0, 1))
     publish = Transaction._publish
 
     def decided(self: Transaction) -> str:
@@ -257,7 +259,8 @@ def test_a_write_that_lets_others_end_is_not_stopped_for_what_it_will_see(
     rival = world.table.begin()
     rival.write(world.rows("rival", 0))
     table = world.watched()
-    ours = Transaction(table._writing, table._source, "upsert", repeats=True, rows=[row(world.keys[0], "ours", 3)])
+    ours = table._destination.begin(WriteRequest("upsert", repeats=True))
+    ours.write([row(world.keys[0], "ours", 3)])
     ends: list[bool] = []
 
     def end(*_: object) -> bool:

@@ -28,7 +28,7 @@ from lakebraid.table.loading import load_names, load_timeline, recent_timeline
 from lakebraid.txn.hudi import reconcile
 from lakebraid.txn.hudi.reconcile import mind_others, pending_writes
 from lakebraid.txn.ledger.entries import LedgerState, OpenWrite, PendingPlan
-from lakebraid.writing.transaction import Transaction
+from lakebraid.writing.request import WriteRequest
 from tests.kit.hudi_model import CONFIG
 from tests.kit.scene import TickingClock, make_table, row
 
@@ -186,7 +186,7 @@ def test_a_commit_interprets_as_many_names_on_a_long_timeline_as_on_a_short_one(
             table.upsert([row("a", "x", written)])
             written += 1
         seen.clear()
-        with Transaction(table._writing, table._source, "upsert", is_isolated=True) as changing:
+        with table._destination.begin(WriteRequest("upsert", is_isolated=True)) as changing:
             changing.write([row("b", "y")])
         counts.append(len(seen))
     assert 0 < counts[0] == counts[1] < 20

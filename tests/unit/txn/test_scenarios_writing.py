@@ -201,7 +201,7 @@ def test_f4_a_write_that_is_archived_between_any_two_looks_of_the_planner_is_com
 
 def attempt(write: Write, rows: list[dict[str, Any]], storage: Storage, task: int = 1000) -> Any:
     table = pa.Table.from_pylist(rows)
-    return write_rows(storage, write.transaction._staging.plan(table.schema, "upsert"), table, task)
+    return write_rows(storage, write.transaction.staging.plan(table.schema, "upsert"), table, task)
 
 
 def test_f9_a_second_attempt_of_a_task_leaves_no_second_file() -> None:
@@ -210,7 +210,7 @@ def test_f9_a_second_attempt_of_a_task_leaves_no_second_file() -> None:
     before = files(scene.storage)
     again = attempt(write, write.rows, scene.storage)
     reordered = attempt(write, write.rows[::-1], scene.storage)
-    assert again == reordered == write.transaction._files
+    assert again == reordered == write.transaction.staging.files
     assert files(scene.storage) == before
     scene.commit(write)
     assert scene.check() == [{"a": "1", "b": "1"}]

@@ -177,7 +177,7 @@ def test_f18_files_of_zombie_tasks_that_come_after_the_rollback_are_never_read_a
     scene = Scene()
     dead = scene.begin(row("a", "dead"))
     table = pa.Table.from_pylist([row("a", "a zombie's"), row("z", "a zombie's")])
-    plan = dead.transaction._staging.plan(table.schema, "upsert")
+    plan = dead.transaction.staging.plan(table.schema, "upsert")
     assert scene.other().rollback(timeout_seconds=0).rolled_back == (dead.start,)
     scene.kill(dead)
     zombie = write_rows(scene.storage, plan, table, 1000)

@@ -253,5 +253,5 @@ def test_where_writers_never_wait_nobody_stands_aside_for_a_stream():
     scene = Scene(clock=Waiting())
     scene.begin(row("a", "x"))
     scene.clock.waits.clear()
-    scene.table._stand_aside(WriteConflict("overwritten", groups=[]), 0)
+    scene.table._destination.wait(WriteConflict("overwritten", groups=[]), 0)
     assert len(scene.clock.waits) == 1

@@ -20,6 +20,7 @@ from lakebraid.tasks.writing.rows import write_rows
 from lakebraid.txn.liveness.heartbeat import heartbeat_name
 from lakebraid.txn.liveness.heartbeat_process import keep_beating, start_beating, stop_beating
 from lakebraid.writing.handover import Carried, begin_carried, check_spreads, commit_carried, resumed
+from lakebraid.writing.request import WriteRequest
 from tests.kit.waiting import until
 
 pytestmark = pytest.mark.unit
@@ -31,7 +32,7 @@ def table(path: Path, **arguments: Any) -> lb.Table:
 
 
 def begin(t: lb.Table, operation: Any = "upsert", columns: pa.Schema = ROWS) -> Carried:
-    return begin_carried(Source(t.path), operation, columns)
+    return begin_carried(Source(t.path), WriteRequest(operation), columns)
 
 
 def travelled(carried: Carried) -> Carried:

@@ -13,7 +13,7 @@ from lakebraid.format.avro.rows import parse_avro_block
 from lakebraid.format.log.blocks import BlockType, read_blocks
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat, parse_commit
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.writing import transaction
+from lakebraid.writing import stage
 from lakebraid.writing.seeds import bases_beside
 
 pytestmark = pytest.mark.unit
@@ -95,11 +95,11 @@ def test_writers_that_begin_a_partition_at_once_each_bring_a_base_file_and_hide_
 
     def beside(*given: Any) -> list[StagedFile]:
         files = [*bases_beside(*given)]
-        monkeypatch.setattr(transaction, "bases_beside", bases_beside)
+        monkeypatch.setattr(stage, "bases_beside", bases_beside)
         writers[first].commit()  # the other one has looked, and is about to publish
         return files
 
-    monkeypatch.setattr(transaction, "bases_beside", beside)
+    monkeypatch.setattr(stage, "bases_beside", beside)
     writers[1 - first].commit()
     for writer in writers:
         base, log = sorted(stats(t, writer.instant), key=lambda stat: len(stat.log_files or ()))

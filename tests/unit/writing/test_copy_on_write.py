@@ -183,7 +183,7 @@ def test_columns_added_by_two_writers_at_once_are_joined_or_refused(index: str) 
         second.write([row("y22", "2") | {"two": 2}])
         first._stage()
         second._stage()
-        if {f.file_id for f in first._files} & {f.file_id for f in second._files}:
+        if {f.file_id for f in first.staging.files} & {f.file_id for f in second.staging.files}:
             second.abort()  # with looked-up keys both fill the small file, and meet there first
             first.commit()
             continue

@@ -69,7 +69,7 @@ def test_writers_of_different_buckets_do_not_meet(strategy: str) -> None:
     one, two = scene.table.begin(), scene.other().begin()
     one.write([row("a")])
     two.write([row("b")])
-    assert {f.file_id for f in one._files}.isdisjoint(f.file_id for f in two._files)
+    assert {f.file_id for f in one.staging.files}.isdisjoint(f.file_id for f in two.staging.files)
     two.commit()
     one.commit()
     assert keys(scene) == ["a", "b"]

@@ -13,10 +13,12 @@ import pytest
 
 from lakebraid import limits
 from lakebraid.api.table import Table
+from lakebraid.model.operations import Operation
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.writing import retry
 from lakebraid.writing.operations.conditional import _is_by_key
-from lakebraid.writing.retry import Part, Redoing
+from lakebraid.writing.request import WriteRequest
+from lakebraid.writing.retry import Compute, Part, Redoing, change_rows
 from lakebraid.writing.transaction import Transaction
 from tests.kit.scene import TickingClock, make_table, row, table_on
 
@@ -52,7 +54,7 @@ class Changed:
             self.rival(self.other, len(self.read))
             return is_by_group
 
-        return self.table._change("upsert", compute, None, {}).attempts
+        return self.change("upsert", compute)
 
     def drop(self, least: int) -> int:
         def compute(transaction: Transaction, part: Part) -> bool:
@@ -62,7 +64,11 @@ class Changed:
             self.rival(self.other, len(self.read))
             return True
 
-        return self.table._change("delete", compute, None, {}).attempts
+        return self.change("delete", compute)
+
+    def change(self, operation: Operation, compute: Compute) -> int:
+        request = WriteRequest(operation)
+        return change_rows(self.table._destination, request, compute, self.table.snapshot, None).attempts
 
     def rows(self) -> list[dict[str, Any]]:
         return sorted(self.table.to_arrow().to_pylist(), key=lambda r: r["id"])

@@ -13,7 +13,7 @@ import pytest
 import lakebraid as lb
 from lakebraid.errors import InvalidArgument, SchemaConflict
 from lakebraid.model.schema.rfc82 import RFC_82, Outcome, pattern
-from lakebraid.writing.schema import SCHEMA_CONFLICT
+from lakebraid.writing.request import SCHEMA_CONFLICT
 from tests.kit.scene import Scene
 
 pytestmark = pytest.mark.unit

@@ -25,6 +25,8 @@ from lakebraid.reading.plan import Source
 from lakebraid.storage import open_storage
 from lakebraid.txn.liveness.waiting import stand_aside
 from lakebraid.txn.writer import Writing
+from lakebraid.writing.begin import open_write
+from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.transaction import Transaction
 
 _DELETES = 0.15
@@ -136,8 +138,8 @@ class Writer:
 
     def _begin(self, operation: Literal["upsert", "delete"]) -> Transaction:
         """As `Table.upsert` and `Table.delete` do, which do themselves again."""
-        source = Source(self.writing.storage.url)
-        return Transaction(self.writing, source, operation, writer=self.name, repeats=True)
+        request = WriteRequest(operation, writer=self.name, repeats=True)
+        return Transaction(open_write(self.writing, Source(self.writing.storage.url), request))
 
     def _event_time(self, now_ms: int, start: str) -> int:
         """Coarse and often late, so that versions of different writers tie and stale ones come.

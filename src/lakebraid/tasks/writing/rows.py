@@ -20,6 +20,7 @@ from lakebraid.model.keys.buckets import bucket_ids
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
 from lakebraid.model.merge_rules import MergeRules, merge_rules
+from lakebraid.model.operations import WITH_TASKS
 from lakebraid.model.ordering import Bools, Ints, order_keys
 from lakebraid.model.overwritten_ids import Replaced
 from lakebraid.model.schema.avro_text import row_schema_text
@@ -34,12 +35,7 @@ from lakebraid.tasks.writing.base_file import format_base_file
 from lakebraid.tasks.writing.log_file import BlockRules, Deletes, Skeletons, block_format, format_log_file
 from lakebraid.tasks.writing.skeletons import KnownKeys, skeletons
 
-__all__ = ["OPERATIONS", "Places", "StagedFile", "WritePlan", "write_rows"]
-
-OPERATIONS = (
-    *("upsert", "insert", "bulk_insert", "delete"),
-    *("insert_overwrite", "insert_overwrite_table", "delete_partition"),
-)
+__all__ = ["Places", "StagedFile", "WritePlan", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +65,8 @@ class WritePlan:
     """For a partial update: the keys that have a row already; None if all columns are written."""
 
     def __post_init__(self) -> None:
-        if self.operation not in OPERATIONS:
-            raise _unknown("operation", self.operation, OPERATIONS)
+        if self.operation not in WITH_TASKS:
+            raise _unknown("operation", self.operation, WITH_TASKS)
         if self.block_format not in ("parquet", "avro"):
             raise _unknown("block format", self.block_format, ("parquet", "avro"))
         if self.into_base and (self.columns is not None or self.operation == "delete"):

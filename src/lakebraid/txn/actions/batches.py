@@ -50,6 +50,15 @@ def named_batch(writer: str | None, number: int | None, stream: str = "") -> Bat
     return Batch(writer, number, stream[: limits.WRITER_NAME_CHARACTERS_MAX])
 
 
+def is_published(ledger: Ledger, writer: str | None, number: int | None) -> bool:
+    """Whether the batch that a caller names, or a later one of its writer, is published."""
+    batch = named_batch(writer, number)
+    if batch is None:
+        return False
+    known = ledger.newest().state.batches.get(batch.writer)
+    return known is not None and batch.number <= known.number
+
+
 def check_new(now: Round, batch: Batch | None) -> None:
     """BatchRepeated if the batch, or a later one of its writer, is published; InvalidArgument if it cannot be told."""
     if batch is None:

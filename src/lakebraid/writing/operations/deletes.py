@@ -19,7 +19,7 @@ from lakebraid.model.keys.identity import check_identity
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
 from lakebraid.model.values.arrow_casts import conformed
-from lakebraid.writing.inputs import arrow_pieces, is_spark
+from lakebraid.writing.engines import taken
 
 
 def with_ordering(
@@ -29,15 +29,15 @@ def with_ordering(
 
     `read` gives columns of the table as it is; `columns` are those that it has.
     """
-    given = keys if is_spark(keys) else pa.concat_tables(arrow_pieces(keys, columns))
-    names = {*(given.columns if is_spark(given) else given.column_names)}
-    is_empty_list = not names and not is_spark(given)
-    if is_empty_list:
-        return given
+    given: Any = taken(keys, columns)
+    is_here = isinstance(given, pa.Table)
+    names = {*given.column_names} if is_here else {*given.columns}
+    if is_here and not names:
+        return given  # an empty list
     if {*config.ordering_fields} <= names:
-        return given if is_spark(given) else _without_stale_zeros(read, config, given)
+        return _without_stale_zeros(read, config, given) if is_here else given
     wanted = _identifying(config, names)
-    if is_spark(given):
+    if not is_here:
         given = given.select(*wanted).toArrow()
     rows = read([*wanted, *config.ordering_fields])
     chosen = _keys(given, wanted, rows.schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -15,21 +15,21 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.conflicts import Begun
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.keys.partitions import check_partition_path, partition_path
+from lakebraid.model.operations import Operation
 from lakebraid.model.overwritten_ids import Replaced
 from lakebraid.model.values.exact import Inexact, exact_array, refused
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import load_view
 from lakebraid.tasks.data_files import place_partition
+from lakebraid.tasks.engine import Engine
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import place_seed
 from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.checks.overwrite_maps import ReplacedMap
 from lakebraid.txn.checks.overwrites import Overwrite, Placement
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.writing.result import Operation
+from lakebraid.writing.request import WriteRequest
 
-OVERWRITES: Final = frozenset({"insert_overwrite", "insert_overwrite_table", "delete_partition"})
 PartitionLike = str | Mapping[str, Any] | Sequence[Any]
 """A partition: its path (`"town=here"`), or its values, by name or in the order of the partition columns."""
 
@@ -43,13 +43,11 @@ class Overwriting:
     """How many file groups go, as of the last round."""
 
     @classmethod
-    def of(
-        cls, operation: str, begun: Begun | None, partitions: frozenset[str], *, updates_allowed: bool
-    ) -> Self | None:
-        """None for other operations."""
-        if operation not in OVERWRITES or begun is None:
+    def of(cls, request: WriteRequest, begun: Begun | None, *, updates_allowed: bool) -> Self | None:
+        """The part of an overwrite that knows what was under way when it began; None without that."""
+        if begun is None:
             return None
-        scope = None if operation == "insert_overwrite_table" else partitions
+        scope = None if request.operation == "insert_overwrite_table" else request.partitions
         return cls(Overwrite(begun, scope, updates_allowed))
 
     def placement(self) -> Placement:
@@ -63,14 +61,14 @@ class Overwriting:
         return replaced
 
     def seeds(
-        self, ledger: Ledger, storage: Storage, plan: WritePlan, files: Sequence[StagedFile]
+        self, ledger: Ledger, engine: Engine, plan: WritePlan, files: Sequence[StagedFile]
     ) -> Iterator[StagedFile]:
         """Empty base files for buckets that got no rows, where Hudi must find the new ids.
 
         Its writers on a shared table look for the id of a bucket in the listing, and its readers hide a bucket without
         base file behind a pending first write (FORMAT, trap 1): tables without partitions begin with such files, too.
         """
-        config = ledger.config
+        config, storage = ledger.config, ledger.storage
         if config.buckets is None or config.is_placed or (config.partition_fields and not ledger.is_shared):
             return
         based = {(file.partition, file.file_id) for file in files if file.is_base}
@@ -79,7 +77,7 @@ class Overwriting:
             for bucket in range(plan.buckets):
                 file_id = plan.file_id(partition, bucket)
                 if (partition, file_id) not in based:
-                    yield place_seed(storage, plan.start, plan.schema, partition, file_id)
+                    yield engine.seed(plan, partition, file_id)
 
     def _scope(self, ledger: Ledger, storage: Storage, files: Iterable[StagedFile]) -> set[str]:
         """The partitions that are about to be replaced. One that comes meanwhile is a conflict."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user may hand to a write: Arrow, pandas, polars, Spark, or plain rows."""
+"""What a user may hand to a write that is done in this process: Arrow, pandas, polars, or plain rows."""
 
 from __future__ import annotations
 
@@ -18,20 +18,6 @@ from lakebraid.model.values.arrow_casts import exact_cast
 from lakebraid.model.values.exact import Inexact, exact_array, refused
 
 
-def is_spark(data: object) -> bool:
-    """Whether this is a Spark DataFrame, classic or Connect; pyspark is not imported to find out."""
-    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.sql") for c in type(data).__mro__)
-
-
-def arrow_schema(given: Any) -> Any:
-    """A schema as the model takes it: Spark's own become Arrow's, everything else passes."""
-    if any(c.__name__ == "StructType" and c.__module__.startswith("pyspark.sql") for c in type(given).__mro__):
-        from lakebraid.spark.schemas import from_spark  # noqa: PLC0415  whoever has a StructType has loaded pyspark
-
-        return from_spark(given)
-    return given
-
-
 def arrow_pieces(data: Any, table: pa.Schema | None = None) -> Iterator[pa.Table]:
     """The rows as Arrow tables of a bounded number of rows each; at least one, however empty.
 
@@ -45,11 +31,9 @@ def arrow_pieces(data: Any, table: pa.Schema | None = None) -> Iterator[pa.Table
         yield from _sliced(_as_table(data, table))
 
 
-def frame_of(data: Any, spark: Any) -> Any:
-    """The rows as a Spark data frame, on the given session, the active one, or a local one."""
-    from lakebraid.spark.read import as_frame  # noqa: PLC0415  only those who need a data frame pay for Spark
-
-    return as_frame(pa.concat_tables(arrow_pieces(data)), spark)
+def as_table(data: Any, table: pa.Schema | None = None) -> pa.Table:
+    """All rows as one Arrow table; a reader is read to its end."""
+    return pa.concat_tables(arrow_pieces(data, table))
 
 
 def repeatable(data: Any) -> Any:

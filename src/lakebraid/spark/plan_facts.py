@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large a data frame is at most, as far as Spark's plan tells without running anything.
+"""What Spark's plan tells of a data frame without running anything: its size, and whether rows depend on one another.
 
 A data frame may be evaluated only once: a second time it may cost hours, or give other rows. So nothing is counted.
 """
@@ -30,6 +30,23 @@ _NO_LARGER: Final = frozenset(
 )
 """Plan nodes whose rows are not more than those below them; what is not named here may multiply rows."""
 
+_BY_ROW: Final = frozenset(
+    {
+        "Project",
+        "Filter",
+        "Union",
+        "SubqueryAlias",
+        "MapInArrow",
+        "LogicalRDD",
+        "LogicalRelation",
+        "LocalRelation",
+        "Range",
+        "RepartitionByExpression",
+        "Repartition",
+    }
+)
+"""Plan nodes of our own reading, and of expressions over one row; windows, aggregates and the like are others."""
+
 
 def bytes_at_most(frame: DataFrame) -> int | None:
     """An estimate of the rows in memory that real rows hardly exceed; None if the plan does not allow one."""
@@ -37,7 +54,7 @@ def bytes_at_most(frame: DataFrame) -> int | None:
     if plan is None:
         return None
     expansion = 1
-    for node in nodes_of(plan):
+    for node in _nodes_of(plan):
         kind = node.getClass().getSimpleName()
         if kind in _SCANS:
             expansion = SPARK_SCAN_EXPANSION
@@ -68,15 +85,25 @@ def partitions_guess(frame: DataFrame) -> int:
     return found or int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
 
 
+def is_row_by_row(frame: DataFrame, *, joined: bool = False) -> bool:
+    """Whether each row was computed from one row of the table, as Spark's plan shows; with `joined` also over pairs of rows. On Spark Connect nobody can tell: False."""
+    java = getattr(frame, "_jdf", None)
+    if java is None:
+        return False
+    known = _BY_ROW | {"Join"} if joined else _BY_ROW
+    nodes = _nodes_of(java.queryExecution().analyzed())
+    return all(node.getClass().getSimpleName() in known and node.subqueries().isEmpty() for node in nodes)
+
+
 def _optimized(frame: DataFrame) -> Any:
     """Spark's logical plan; None on Spark Connect, where it stays with the server."""
     java = getattr(frame, "_jdf", None)
     return None if java is None else java.queryExecution().optimizedPlan()
 
 
-def nodes_of(plan: Any) -> Iterator[Any]:
+def _nodes_of(plan: Any) -> Iterator[Any]:
     """A plan of Spark's and all below it."""
     yield plan
     children = plan.children()
     for index in range(children.size()):
-        yield from nodes_of(children.apply(index))
+        yield from _nodes_of(children.apply(index))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for the tasks of a placed write: looks keys up in tiny base files, rewrites these, fills small ones, makes new ones.
+"""The simulator's engine: writes tiny files. Of a write that looks for its rows it looks keys up in tiny base files, rewrites
+these, fills small ones, and makes new ones.
 
 What decides stays the product's: the view, which groups are closed, how rows are shared out, and every check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,16 +16,21 @@ import pyarrow as pa
 from greenlet import getcurrent
 
 from lakebraid.errors import ObjectNotFound, SnapshotExpired, StorageError
+from lakebraid.format.avro.types import parse_avro_schema
 from lakebraid.format.names import BaseFileName
 from lakebraid.format.timeline.commit import WriteStat
 from lakebraid.model.file_sizing import Room, share_out
 from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.engine import Gathered, Kept, Written
+from lakebraid.tasks.lookup.assign import Ground
+from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.tasks.merging.rewrite import Target
 from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.checks import inserted_keys
-from lakebraid.writing import placed as placed_module
 from simulator.executors import run_tasks
 from simulator.oracle import Change
+from simulator.tables import SCHEMA
 from simulator.tasks import MARK, Version, create_once, merge, put, read_versions, write_log
 
 if TYPE_CHECKING:
@@ -32,51 +38,81 @@ if TYPE_CHECKING:
 
 _ROW_BYTES = 45.0
 """About what a row takes."""
+_COLUMNS = parse_avro_schema(SCHEMA, "the simulator's tables")
+Changes = tuple[Change, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """All changes of one write."""
+class SimEngine:
+    """The product's `Engine` for one write; its rows are changes of keys."""
 
-    changes: tuple[Change, ...]
-    pieces: tuple[Any, ...]
-    rules: None = None
+    is_cancelled = False
+
+    def __init__(self, scene: Scene, storage: Storage) -> None:
+        self._scene, self._storage = scene, storage
+
+    def at_hand(self, data: Changes, columns: pa.Schema | None) -> pa.Table | None:
+        return None
+
+    def pieces(self, data: Changes, columns: pa.Schema | None) -> list[Changes]:
+        return [data]
+
+    def schema_of(self, rows: Changes) -> pa.Schema:
+        return _COLUMNS
+
+    def write(self, plan: WritePlan, rows: Changes, task: int) -> Written:
+        raise NotImplementedError("Files of writes that look for nothing come from `simulator.writing.Writer`.")
+
+    def keep(self, plan: WritePlan, rows: Changes) -> Piece | Kept | None:
+        return Piece(plan.operation, rows) if rows else None
+
+    def gather(self, plan: WritePlan, kept: Sequence[Piece | Kept], task: int) -> Gathered:
+        changes = tuple(change for piece in kept if isinstance(piece, Piece) for change in piece.rows)
+        return _Gathered(self._scene, self._storage, plan, changes, task)
+
+    def seed(self, plan: WritePlan, partition: str, file_id: str) -> StagedFile:
+        """The empty base file with which a file group begins."""
+        name = BaseFileName(file_id, "0-0-0", plan.start, ".parquet").format()
+        put(self._storage, plan.start, partition, name, {"r": []})
+        return StagedFile(partition, file_id, name, 100, 0, 0, is_base=True)
+
+    def cancel(self) -> None:
+        """The next check of the write ends it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The changes of each target, and the keys that are new there."""
+@dataclass(slots=True)
+class _Gathered:
+    """All changes of one write; once assigned, those of each target, and the keys that are new there."""
 
-    targets: tuple[Target, ...]
-    changes: tuple[tuple[Change, ...], ...]
-    new: frozenset[str]
+    scene: Scene
+    storage: Storage
+    plan: WritePlan
+    changes: Changes
+    task: int
+    looks_again: bool = True
+    places: _Places | None = None
+
+    def assign(self, ground: Ground) -> Sequence[Target]:
+        """Where each change goes. A delete of a key that is not there does nothing, and the oracle is told so."""
+        oracle, places = self.scene.oracle, _Places(self.scene, self.storage, ground)
+        for partition in sorted({oracle.partition_of(change.key) for change in self.changes}):
+            own = [change for change in self.changes if oracle.partition_of(change.key) == partition]
+            places.add(partition, own)
+        intent = oracle.intents[self.plan.start]
+        intent.changes = tuple(change for change in intent.changes if change not in places.void)
+        self.places = places
+        return tuple(places.targets)
+
+    def write(self) -> Iterator[StagedFile]:
+        if self.places is not None:
+            yield from _write(self.scene, self.storage, self.plan.start, self.places, self.task)
+
+    def release(self) -> None:
+        pass
 
 
-def placed_tasks(scene: Scene) -> tuple[tuple[Any, str, Any], ...]:
-    """What to put in whose place for one history."""
-    return (
-        (placed_module, "gather", _gather),
-        (placed_module, "finder", lambda *_: None),
-        (placed_module, "place", partial(_place, scene)),
-        (placed_module, "write_placed", partial(_write_placed, scene)),
-        (inserted_keys, "_keys", _keys),
-        (inserted_keys, "_common_key", _common_key),
-    )
-
-
-def _gather(_plan: Any, pieces: list[Any], _task: int) -> Gathered:
-    return Gathered(tuple(change for piece in pieces for change in piece.rows), tuple(pieces))
-
-
-def _place(scene: Scene, storage: Storage, plan: Any, rows: Gathered, ground: Any, _find: Any) -> tuple[Any, Placed]:
-    """Where each change goes. A delete of a key that is not there does nothing, and the oracle is told so."""
-    places = _Places(scene, storage, ground)
-    for partition in sorted({scene.oracle.partition_of(change.key) for change in rows.changes}):
-        own = [change for change in rows.changes if scene.oracle.partition_of(change.key) == partition]
-        places.add(partition, own)
-    intent = scene.oracle.intents[plan.start]
-    intent.changes = tuple(change for change in intent.changes if change not in places.void)
-    return rows, Placed(tuple(places.targets), tuple(tuple(found) for found in places.changes), frozenset(places.new))
+def key_readers() -> tuple[tuple[Any, str, Any], ...]:
+    """What reads keys of base files where the product's checks do, for one history."""
+    return ((inserted_keys, "_keys", _keys), (inserted_keys, "_common_key", _common_key))
 
 
 @dataclass(slots=True)
@@ -134,18 +170,18 @@ class _Places:
         self.changes[self.targets.index(target)].append(change)
 
 
-def _write_placed(scene: Scene, storage: Storage, plan: Any, _rows: Any, placed: Placed, task: int) -> list[StagedFile]:
+def _write(scene: Scene, storage: Storage, start: str, places: _Places, task: int) -> list[StagedFile]:
     work: list[Callable[[Storage], Any]] = []
-    for target, changes in zip(placed.targets, placed.changes, strict=True):
+    for target, changes in zip(places.targets, places.changes, strict=True):
         if scene.setting.cow or target.slice is None:
-            rewrite = partial(_rewrite, new=placed.new, by_event=scene.setting.by_event)
-            work.append(partial(rewrite, start=plan.start, target=target, changes=changes, task=task))
+            rewrite = partial(_rewrite, new=frozenset(places.new), by_event=scene.setting.by_event)
+            work.append(partial(rewrite, start=start, target=target, changes=tuple(changes), task=task))
         else:
-            work.append(partial(_append, start=plan.start, target=target, changes=changes, task=task))
+            work.append(partial(_append, start=start, target=target, changes=tuple(changes), task=task))
     if not scene.setting.executors:
         return [write(storage) for write in work]
     thread: Any = getcurrent()
-    files: Any = run_tasks(scene, thread.process, f"{thread.label}.{plan.start[10:]}", work)
+    files: Any = run_tasks(scene, thread.process, f"{thread.label}.{start[10:]}", work)
     if files is None:
         raise StorageError("The tasks of a write failed. Nothing was published. Write again.")
     return list(files)

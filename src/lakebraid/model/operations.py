@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of writes: one table that says what each of them does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Operation = Literal[
+    "upsert",
+    "insert",
+    "bulk_insert",
+    "delete",
+    "alter_schema",
+    "insert_overwrite",
+    "insert_overwrite_table",
+    "delete_partition",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an operation does."""
+
+    has_tasks: bool = True
+    """Whether tasks write files for it; a change of the schema has none."""
+    is_spread: bool = False
+    """Whether tasks can write its rows as they lie, without a shuffle."""
+    is_streamed: bool = False
+    """Whether a stream can do it with each batch of rows."""
+    overwrites: bool = False
+    """Whether its commit replaces file groups that are there."""
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "upsert": Kind(is_spread=True, is_streamed=True),
+    "insert": Kind(is_spread=True, is_streamed=True),
+    "bulk_insert": Kind(is_spread=True, is_streamed=True),
+    "delete": Kind(is_spread=True, is_streamed=True),
+    "insert_overwrite": Kind(is_streamed=True, overwrites=True),
+    "insert_overwrite_table": Kind(is_streamed=True, overwrites=True),
+    "delete_partition": Kind(overwrites=True),
+    "alter_schema": Kind(has_tasks=False),
+}
+SPREAD: Final = tuple(name for name, kind in KINDS.items() if kind.is_spread)
+STREAMED: Final = tuple(name for name, kind in KINDS.items() if kind.is_streamed)
+WITH_TASKS: Final = tuple(name for name, kind in KINDS.items() if kind.has_tasks)
