@@ -232,3 +232,26 @@ def _indexing(record: dict[str, Any]) -> Indexing:
         ),
         operation=record.get("operationType"),
     )
+
+
+def format_index_plan(plan: Indexing) -> bytes:
+    """The content of the requested file."""
+    return write_record("HoodieIndexPlan", {"version": 1, "indexPartitionInfos": _index_records(plan)})
+
+
+def format_index_metadata(metadata: Indexing) -> bytes:
+    """The content of the completed file."""
+    record = {"version": 1, "operationType": metadata.operation, "indexPartitionInfos": _index_records(metadata)}
+    return write_record("HoodieIndexCommitMetadata", record)
+
+
+def _index_records(indexing: Indexing) -> list[dict[str, Any]]:
+    return [
+        {
+            "version": 1,
+            "metadataPartitionPath": part.metadata_partition,
+            "indexUptoInstant": part.up_to_instant,
+            "extraMetadata": dict(part.extra),
+        }
+        for part in indexing.partitions
+    ]
