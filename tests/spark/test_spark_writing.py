@@ -59,7 +59,8 @@ def plan_for(table: lb.Table, start: str = "20260101000000001", **more: Any) -> 
 
 
 def write(plan: WritePlan, frame: DataFrame, first_task: int = 1000) -> tuple[list[Any], int]:
-    return write_spark(open_storage(plan.url), plan, frame, first_task=first_task, tag="test")
+    written = write_spark(open_storage(plan.url), plan, frame, first_task=first_task, tag="test")
+    return written.files, written.next_task
 
 
 def frame_of(spark: SparkSession, rows: list[tuple[Any, ...]], partitions: int = 3, schema: str = COLUMNS) -> DataFrame:

@@ -24,8 +24,9 @@ from lakebraid.spark.write import staged_files
 from lakebraid.spark.write_tasks import TaskRules, reports, writer
 from lakebraid.storage import open_storage
 from lakebraid.txn.liveness.heartbeat_process import start_beating, stop_beating
-from lakebraid.writing.handover import FIRST_TASK, Carried, begin_carried, check_spreads, commit_carried, resumed
+from lakebraid.writing.handover import Carried, begin_carried, check_spreads, commit_carried, resumed
 from lakebraid.writing.request import SchemaConflicts, WriteRequest
+from lakebraid.writing.stage import FIRST_TASK
 
 # Spark decides how often it tries a task; what a second try would meet again is reported by the first.
 _RULES: Final = TaskRules(FIRST_TASK, limits.SOURCE_HANDED_BYTES, sys.maxsize, is_shuffled=False)

@@ -2,15 +2,14 @@
 """A write that is begun in one process, done by tasks anywhere, and ended in another process.
 
 Spark's data source has no driver of ours: the process that begins a write is gone, or at other work, when its tasks run,
-and the one that commits has only what was pickled. The ledger knows the write by its token, so whoever carries it on is
-its owner, and a second commit or abort finds what the first has decided.
+and the one that commits has only what was pickled. The ledger knows the write by its token, so the process that carries
+it on is its owner, and a second commit or abort finds what the first has decided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pyarrow as pa
 
@@ -30,8 +29,6 @@ from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.stage import Looking
 from lakebraid.writing.transaction import Transaction
-
-FIRST_TASK: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from lakebraid.writing.gate import Gate
 from lakebraid.writing.placed import Placing
 from lakebraid.writing.seeds import bases_beside
 
-_FIRST_TASK: Final = 1000
+FIRST_TASK: Final = 1000
 Looking = tuple[KnownKeys, Looked]
 """What a partial update has seen of the keys that are there."""
 
@@ -54,7 +54,7 @@ class Staging:
         overwrites = begun.request.overwrites
         self._placing = None if begun.sizes is None else Placing(writing, begun.sizes, overwrites=overwrites)
         self.files: list[StagedFile] = []
-        self._task = _FIRST_TASK
+        self._task = FIRST_TASK
         self.looked: Looking | None = None
         is_redone = begun.request.is_isolated and self._placing is None
         self.kept: list[Piece] | None = [] if is_redone else None
@@ -92,7 +92,7 @@ class Staging:
         if plan.columns is not None:
             return replace(plan, known=self._known_keys(plan.start))
         # A second base file of a group would hide the first: only the first rows become base files.
-        return replace(plan, into_base=plan.into_base and self._task == _FIRST_TASK)
+        return replace(plan, into_base=plan.into_base and self._task == FIRST_TASK)
 
     @property
     def has_kept_rows(self) -> bool:
@@ -141,7 +141,7 @@ class Staging:
         return self.looked[0]
 
     def _next_task(self) -> int:
-        if self._task >= _FIRST_TASK + limits.TASKS_MAX:
+        if self._task >= FIRST_TASK + limits.TASKS_MAX:
             raise InvalidArgument(f"One transaction can write {limits.TASKS_MAX:,} pieces. Commit, and begin another.")
         return self._task
 

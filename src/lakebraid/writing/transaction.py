@@ -263,7 +263,9 @@ class Transaction:
             begun.rivalry.check(now, files)
             extra = {**begun.schema.stated(now, self._writing), WRITER: begun.writer}
             self.staging.check_new_keys(now, self.instant)
-            stats = with_slices_before(now, write_stats(files, self.instant))
+            stats = write_stats(files, self.instant)
+            if self._ledger.config.cdc_enabled:
+                stats = with_slices_before(now, stats)
             return CommitMetadata(write_stats=stats, extra=extra, operation=begun.operation.upper(), replaced=replaced)
 
         return publish_or_roll_back(self._ledger, begun.token, self.instant, begun.writer, metadata)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,3 +144,15 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     code = f"import sys, lakebraid; print([m for m in {heavy} if m in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
+
+
+def test_a_write_in_process_loads_no_spark(tmp_path: Path) -> None:
+    code = (
+        "import sys, lakebraid as lb\n"
+        f"t = lb.Table.create({str(tmp_path / 't')!r}, 'id string, n int', record_keys='id')\n"
+        "t.upsert([{'id': 'a', 'n': 1}])\n"
+        "t.delete([{'id': 'a'}])\n"
+        "print(t.count(), [m for m in sys.modules if m.partition('.')[0] in ('pyspark', 'py4j')])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "0 []"
