@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asking for a turn: a decision that takes long to think about loses every round to decisions that do not.
 
-Whoever has lost some rounds with such a decision puts a mark beside the entries of the ledger, where everybody looks
-anyway, and those who are about to decide something else wait a moment: the longer, the longer its rounds take, for on
+A process that has lost some rounds with such a decision puts a mark beside the entries of the ledger, which all processes
+list anyway, and those that are about to decide something else wait a moment: the longer, the longer its rounds take, for on
 a busy machine they take many times what they cost. That is politeness and nothing else: no mark, or one that is ignored,
-lost or left behind by a dead process, changes what may be decided.
+lost or left behind by a dead process, changes what may be decided. What it is worth: `limits.TURN_ROUNDS_LOST`.
 """
 
 from __future__ import annotations
@@ -80,6 +80,6 @@ def patience_seconds(marks: Iterable[str]) -> float:
 
 
 def _wanted_ms(name: str) -> int:
-    """What a mark asks for; bounded, for anybody could have put it there."""
+    """What a mark asks for; bounded, for any process could have put it there."""
     digits = name.removeprefix(_MARK).partition(".")[0]
     return min(whole_number(digits, 5) or 0, int(1000 * limits.TURN_LONG_SECONDS_MAX))

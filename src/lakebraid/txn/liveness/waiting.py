@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever is at the same file groups may come to its end first: before a write rewrites them, and before a refused one is
-done again.
+"""Waiting for other writes at the same file groups: before a write rewrites them, and before a refused one is done again.
 
 Of writes that race for the same groups one wins, and what the others did was in vain; one after the other, each wins.
-That is politeness and nothing else: how long anybody waits changes nothing of what may be published.
+That is politeness and nothing else: how long a write waits changes nothing of what may be published.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from lakebraid.txn.liveness.markers import load_markers
 
 
 def stand_aside(ledger: Ledger, refused: WriteConflict, attempt: int) -> None:
-    """Waits until nobody is seen at the file groups over which the write was refused, and not for long.
+    """Waits until no open write is seen at the file groups over which this one was refused, and not for long.
 
-    Those who wait look at random moments, and begin only if nobody was there twice in a row: so they seldom begin together.
+    Waiting writes look at random moments, and begin only if none was there twice in a row: so they seldom begin together.
     """
     groups = [GroupId(partition, file_id) for partition, file_id in refused.facts.get("groups") or ()]
     left_seconds = min(limits.ASIDE_SECONDS * 2**attempt, limits.ASIDE_SECONDS_MAX)
@@ -41,9 +40,9 @@ def stand_aside(ledger: Ledger, refused: WriteConflict, attempt: int) -> None:
 def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId], work_seconds: float) -> bool:
     """Waits for writes that began before this one and are at the same file groups; whether one of them has ended.
 
-    They will most likely be published first, and what this one did until then would be in vain. So nobody waits for
-    much longer than its own work takes, unless one after the other comes to its end; and for nobody who has taken several
-    times as long already, and may be dead or asleep. Later ones wait for this one: no circle.
+    They will most likely be published first, and what this one did until then would be in vain. It waits for not much longer
+    than its own work takes, unless one after the other comes to its end; and for no write that has taken several times as
+    long already, and may be dead or asleep. Later writes wait for this one: no circle.
     """
     wanted = _places(ledger, groups)
     patience_seconds = limits.PATIENT_TIMES * work_seconds

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What letting others go first is worth: the same writers with a mechanism and without it, in simulated time.
+
+    uv run python -m benchmarks.politeness
+
+Writers are greenlets of one process, and time passes only while one of them waits: each call to the store takes a while, each
+byte what a network takes, looking at a large table what it costs. So a figure says how often writers were in each other's
+way, and nothing else that the machine does changes it. The same seed gives the same figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final
+from unittest.mock import patch
+
+import pyarrow as pa
+from greenlet import getcurrent, greenlet
+
+from lakebraid import limits
+from lakebraid.api import writes
+from lakebraid.api.table import Table
+from lakebraid.errors import WriteConflict
+from lakebraid.model.creation.plan import plan_table
+from lakebraid.reading.plan import Source
+from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.loading import load_config
+from lakebraid.txn.actions.create import create_table
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.liveness.heartbeat import Heartbeat
+from lakebraid.writing import gate
+
+_SCHEMA: Final = "id bigint, ts bigint, v string"
+_BYTES_PER_SECOND: Final = 1 << 20
+"""Of rewriting a base file, decoding and encoding included: files are small here, so that a run is short."""
+_EPOCH_MS: Final = 1_767_225_600_000
+_CALLS: Final = (
+    "read",
+    "read_range",
+    "info",
+    "list",
+    "list_folder",
+    "create",
+    "replace",
+    "copy",
+    "delete",
+    "open_input",
+)
+
+
+class World:
+    """Greenlets that sleep, and the time at which each wakes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._sleeping: list[tuple[float, int, greenlet]] = []
+        self._count = 0
+        self._hub = getcurrent()
+
+    def spawn(self, body: Callable[[], None]) -> None:
+        self._wake_at(self.seconds, greenlet(body, self._hub))
+
+    def sleep(self, seconds: float) -> None:
+        if getcurrent() is self._hub or getcurrent().parent is not self._hub:
+            self.seconds += seconds  # before the writers begin
+            return
+        self._wake_at(self.seconds + seconds, getcurrent())
+        self._hub.switch()
+
+    def run(self) -> None:
+        while self._sleeping:
+            self.seconds, _, sleeper = heappop(self._sleeping)
+            sleeper.switch()
+
+    def _wake_at(self, seconds: float, sleeper: greenlet) -> None:
+        self._count += 1
+        heappush(self._sleeping, (seconds, self._count, sleeper))
+
+
+@dataclass
+class WorldClock:
+    """Satisfies `lakebraid.clock.Clock`."""
+
+    world: World
+    chance: Random
+
+    def now_ms(self) -> int:
+        return _EPOCH_MS + int(self.world.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.world.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.world.sleep(seconds)
+
+    def token(self) -> str:
+        return f"{self.chance.getrandbits(64):016x}"
+
+    def random(self) -> float:
+        return self.chance.random()
+
+
+class SlowStorage:
+    """A store in memory whose calls take time."""
+
+    def __init__(self, storage: MemoryStorage, clock: WorldClock, call_seconds: float) -> None:
+        self._storage, self._clock, self._call_seconds = storage, clock, call_seconds
+        self.url, self.clock = storage.url, clock
+        self.base_files = 0
+        """So many were put, also in vain."""
+
+    def create(self, name: str, data: bytes) -> None:
+        self.base_files += name.endswith(".parquet")
+        self._call(self._storage.create, name, data)
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._storage, name)
+        return partial(self._call, real) if name in _CALLS else real
+
+    def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        # Half of the way there, half of it back: others come in between.
+        half = self._call_seconds * (0.5 + self._clock.random()) / 2
+        sent = sum(len(a) for a in arguments if isinstance(a, bytes))
+        self._clock.sleep(half + sent / _BYTES_PER_SECOND)
+        try:
+            found = real(*arguments, **named)
+        finally:
+            self._clock.sleep(half)
+        self._clock.sleep(len(found) / _BYTES_PER_SECOND if isinstance(found, bytes) else 0.0)
+        return found
+
+
+@dataclass
+class Case:
+    """Some writers at one table, for so many seconds."""
+
+    writers: int
+    rows: int
+    arguments: dict[str, Any]
+    seconds: float = 60.0
+    call_seconds: float = 0.02
+    filled: int = 0
+    spread: int = 10_000
+    commits: int = 0
+    compacts: bool = False
+    think_seconds: float = 0.0
+    """What one look of the compaction at the whole table costs beside its calls."""
+    sleeps: bool = False
+    """Whether a writer began, put its files down and does not go on."""
+    found: dict[str, list[float]] = field(
+        default_factory=lambda: {"write": [], "refused": [], "service": [], "rounds": [], "base files": []}
+    )
+
+    def run(self, seed: int) -> dict[str, list[float]]:
+        world = World()
+        clock = WorldClock(world, Random(seed))
+        storage = MemoryStorage("memory://politeness", clock)
+        create_table(
+            storage, clock, plan_table(storage.url, _SCHEMA, record_keys="id", ordering_fields="ts", **self.arguments)
+        )
+        first = _opened(storage, clock)
+        if self.filled:
+            first.upsert(_batch(range(self.filled), 0))
+        for number in range(self.commits):
+            first.upsert(_batch([number], 1))
+        sleeper = first.begin() if self.sleeps else None
+        if sleeper is not None:
+            sleeper.write(_batch(range(100), 1))
+        began = world.seconds
+        for number in range(self.writers):
+            world.spawn(partial(self._write, number, storage, WorldClock(world, Random(f"{seed} {number}")), began))
+        if self.compacts:
+            world.spawn(partial(self._compact, storage, WorldClock(world, Random(f"{seed} service")), began))
+        world.run()
+        return self.found
+
+    def _write(self, number: int, storage: MemoryStorage, clock: WorldClock, began: float) -> None:
+        slow = SlowStorage(storage, clock, self.call_seconds)
+        table = _opened(slow, clock)
+        while clock.monotonic() - began < self.seconds:
+            at = clock.monotonic()
+            ids = sorted({clock.chance.randrange(self.spread) for _ in range(self.rows)})
+            try:
+                table.upsert(_batch(ids, clock.now_ms()))
+                self.found["write"].append(clock.monotonic() - at)
+            except WriteConflict:
+                self.found["refused"].append(clock.monotonic() - at)
+        self.found["base files"].append(slow.base_files)
+
+    def _compact(self, storage: MemoryStorage, clock: WorldClock, began: float) -> None:
+        table = _opened(SlowStorage(storage, clock, self.call_seconds), clock)
+        rounds = 0
+        real = Ledger._asked
+
+        def asked(ledger: Ledger, *arguments: Any) -> Any:
+            nonlocal rounds
+            if ledger.clock is clock and ledger.may_ask:
+                rounds += 1
+                clock.sleep(self.think_seconds)
+            return real(ledger, *arguments)
+
+        with patch.object(Ledger, "_asked", asked):
+            while clock.monotonic() - began < self.seconds:
+                at, rounds = clock.monotonic(), 0
+                table.compact()
+                self.found["service"].append(clock.monotonic() - at)
+                self.found["rounds"].append(rounds)
+
+
+def _opened(storage: Any, clock: WorldClock) -> Table:
+    config, properties = load_config(storage)
+    return Table(storage, Source(storage.url), config, properties, clock)
+
+
+def _batch(ids: Any, ts: int) -> pa.Table:
+    keys = pa.array([*ids], pa.int64())
+    return pa.table({"id": keys, "ts": pa.array([ts] * len(keys), pa.int64()), "v": pa.array(["x" * 20] * len(keys))})
+
+
+_OCC: Final = {"concurrency": "occ"}
+CASES: Final[dict[str, Callable[[], Case]]] = {
+    "a compaction beside 8 small writers": lambda: Case(
+        8, 1, {"buckets": 4}, compacts=True, seconds=20, call_seconds=0.005, think_seconds=0.1
+    ),
+    "one that looks for 2 s beside 8": lambda: Case(
+        8, 1, {"buckets": 4}, compacts=True, seconds=40, call_seconds=0.02, think_seconds=2.0
+    ),
+    "8 optimistic writers, logs": lambda: Case(8, 100, {"buckets": 4} | _OCC, seconds=30),
+    "8 optimistic writers, rewrites": lambda: Case(
+        8, 20, {"table_type": "cow", "buckets": 4} | _OCC, filled=4000, spread=4000, seconds=30
+    ),
+    "8 optimistic writers, one asleep": lambda: Case(
+        8, 20, {"table_type": "cow", "buckets": 4} | _OCC, filled=4000, spread=4000, seconds=30, sleeps=True
+    ),
+}
+
+
+def _ignored(*_: Any) -> bool:
+    return False
+
+
+def _random_pause(ledger: Ledger, _: Any, attempt: int) -> None:
+    ledger.clock.sleep(min(0.1 * 2**attempt, 4.0) * ledger.clock.random())
+
+
+VARIANTS: Final[dict[str, list[tuple[Any, str, Any]]]] = {
+    "as it is": [],
+    "no turns": [(limits, "TURN_ROUNDS_LOST", 10**9)],
+    "turns of 1 s": [(limits, "TURN_LONG_SECONDS_MAX", 0.0)],
+    "refused: at once again": [(writes, "stand_aside", _ignored)],
+    "refused: random pause": [(writes, "stand_aside", _random_pause)],
+    "refused: always 4 s": [(limits, "ASIDE_SECONDS", 4.0)],
+    "earlier ones not waited for": [(gate, "let_earlier_ones_end", _ignored)],
+    "neither": [(gate, "let_earlier_ones_end", _ignored), (writes, "stand_aside", _ignored)],
+    "neither, random pause": [(gate, "let_earlier_ones_end", _ignored), (writes, "stand_aside", _random_pause)],
+    "one look": [(limits, "LOOKS_MAX", 1)],
+    "two looks": [(limits, "LOOKS_MAX", 2)],
+    "sleepers waited for": [(limits, "LIVELY_TIMES", 10**9)],
+}
+TRIED: Final = {
+    "a compaction beside 8 small writers": ("as it is", "no turns", "turns of 1 s"),
+    "one that looks for 2 s beside 8": ("as it is", "no turns", "turns of 1 s"),
+    "8 optimistic writers, logs": (
+        "as it is",
+        "refused: at once again",
+        "refused: random pause",
+        "refused: always 4 s",
+    ),
+    "8 optimistic writers, rewrites": tuple(
+        name for name in VARIANTS if "turns" not in name and "sleepers" not in name
+    ),
+    "8 optimistic writers, one asleep": ("as it is", "sleepers waited for"),
+}
+
+
+@contextmanager
+def _changed(variant: str) -> Iterator[None]:
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Heartbeat, "run", lambda _: None))  # of threads, which have another time
+        for home, name, value in VARIANTS[variant]:
+            stack.enter_context(patch.object(home, name, value))
+        yield
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--seeds", type=int, default=3)
+    arguments.add_argument("--only", default="", help="part of the name of a case")
+    arguments.add_argument("--variant", default="", help="part of the name of a variant")
+    given = arguments.parse_args()
+    for name, case in CASES.items():
+        for variant in (v for v in TRIED[name] if given.only in name and given.variant in v):
+            found: dict[str, list[float]] = {}
+            for seed in range(given.seeds):
+                with _changed(variant):
+                    for what, values in case().run(seed).items():
+                        found.setdefault(what, []).extend(values)
+            print(f"{name:44} {variant:30} {_shown(found, case().seconds * given.seeds)}", flush=True)
+
+
+def _shown(found: dict[str, list[float]], seconds: float) -> str:
+    took = sorted(found["write"])
+    text = f"{len(took) / seconds:6.2f} commits/s, median {_at(took, 0.5):6.2f} s, p99 {_at(took, 0.99):6.2f} s, {len(found['refused'])} refused"
+    if sum(found["base files"]):
+        text += f", {sum(found['base files']) / len(took):.1f} base files put per commit"
+    if found["service"]:
+        services, rounds = sorted(found["service"]), sorted(found["rounds"])
+        text += f"; {len(services)} compactions, median {_at(services, 0.5):.1f} s, longest {services[-1]:.1f} s, rounds {_at(rounds, 0.5):.0f} to {rounds[-1]:.0f}"
+    return text
+
+
+def _at(values: list[float], share: float) -> float:
+    return values[min(int(len(values) * share), len(values) - 1)] if values else 0.0
+
+
+if __name__ == "__main__":
+    main()
