@@ -160,6 +160,38 @@ def test_hudis_cdc_query_reads_a_group_that_was_there_before_the_capture_once_it
         hudis(referee, t, begin=compacted.instant)
 
 
+def test_hudis_cdc_query_misses_deletes_of_an_overwrite_while_a_compaction_of_the_rows_is_pending(
+    referee: Referee, tmp_path: Path
+) -> None:
+    """It reads the newest slice of a replaced group, which is the one that the compaction will begin: on its own tables, too."""
+    t = make(tmp_path / "t", shared=True)
+    t.upsert([row("a", 1, 1), row("c", 1, 1, "y")])
+    t.upsert([row("a", 2, 2)])
+    plan = t.plan_compaction()
+    assert plan is not None
+    t.upsert([row("b", 1, 1)])
+    t.insert_overwrite_table([row("d", 1, 1)])
+    told, expected = hudis(referee, t), ours(t)
+    assert [event[1:3] for event in expected if event not in told] == [("d", ("a", 2, 2, "x")), ("d", ("b", 1, 1, "x"))]
+    t.run(plan)
+    assert hudis(referee, t) == expected == ours(t)
+
+
+def test_hudis_cdc_query_tells_deletes_of_rows_that_were_never_published_if_an_overwrite_meets_an_open_writer(
+    referee: Referee, tmp_path: Path
+) -> None:
+    t = make(tmp_path / "t")
+    t.upsert([row("a", 1, 1)])
+    writer = t.begin()
+    writer.write([row("b", 1, 1)])
+    gone = t.delete_partitions(["x"]).instant
+    told = hudis(referee, t)
+    assert [event for event in told if event not in ours(t)] == [(gone, "d", ("b", 1, 1, "x"), None)]
+    with pytest.raises(lb.WriteConflict):
+        writer.commit()
+    assert hudis(referee, t) == ours(t)
+
+
 @pytest.mark.parametrize("mode", ["data_before_after", "data_before", "op_key_only"])
 def test_hudis_cdc_query_tells_every_change_of_our_copy_on_write_tables_as_we_do(
     mode: str, referee: Referee, tmp_path: Path
@@ -182,6 +214,31 @@ def test_hudis_cdc_query_tells_every_change_of_our_copy_on_write_tables_as_we_do
     assert told == ours(t)
     assert {kind for _, kind, _, _ in told} == {"i", "u", "d"} and len(told) > 12
     assert len(t.audit()) == 0
+
+
+@pytest.mark.parametrize("mode", ["data_before_after", "data_before", "op_key_only"])
+@pytest.mark.parametrize("table_type", ["mor", "cow"])
+def test_hudis_cdc_query_tells_what_happens_to_rows_that_a_clustering_has_moved_as_we_do(
+    table_type: str, mode: str, referee: Referee, tmp_path: Path
+) -> None:
+    capture = CDC | {"hoodie.table.cdc.supplemental.logging.mode": mode, "hoodie.parquet.small.file.limit": "0"}
+    t = make(tmp_path / "t", table_type=table_type, index="simple", properties=capture, shared=True)
+    t.upsert([row("a", 1, 1), row("b", 1, 1), row("y", 1, 1, "y")])
+    t.upsert([row("c", 1, 1), row("a", 2, 2)])
+    assert len(t.snapshot().slices) == 3
+    t.cluster()
+    assert len(t.snapshot().slices) == 2
+    t.upsert([row("c", 2, 2), row("d", 1, 1)])
+    t.delete([{"id": "b", "p": "x"}])
+    t.cluster()
+    overwrite = t.insert_overwrite_table([row("e", 1, 1)]).instant
+    told = hudis(referee, t)
+    assert told == ours(t)
+    gone = {before[0] for start, kind, before, _ in told if kind == "d" and start == overwrite and before}
+    assert gone == {"a", "c", "d", "y"}
+    again = t.insert_overwrite_table([row("e", 2, 2)]).instant
+    kept = [event[1:] for event in hudis(referee, t) if event[0] == again]
+    assert kept == [("d", ("e", 1, 1, "x"), None), ("i", None, ("e", 2, 2, "x"))], "we tell an update"
 
 
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])

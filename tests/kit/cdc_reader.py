@@ -3,12 +3,13 @@
 
 Of a log file it merges the slice that the commit names, without and with the commit's own log files; of a base file that
 was written anew it takes the file of changes beside it; the rows of a new base file are all new, and those of a replaced
-group are all gone. Hudi itself is asked in tests/interop/test_hudi_cdc.py.
+group, as the last commit or service before left them, are all gone. Hudi itself is asked in tests/interop/test_hudi_cdc.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC
 from typing import Any
 
 from lakebraid.api.table import Table
@@ -16,6 +17,7 @@ from lakebraid.format.avro.rows import parse_avro_block
 from lakebraid.format.log.blocks import read_blocks
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat, parse_commit
+from lakebraid.format.times import format_instant_time, parse_instant_time
 from lakebraid.model.timeline.slicing import BaseFile, FileSlice, GroupId, LogFile, merge_order
 from lakebraid.reading.plan import slice_task
 from lakebraid.reading.snapshot import Snapshot
@@ -29,8 +31,8 @@ KeyOf = Callable[[Row], Any]
 _BYTES_MAX = 1 << 26
 
 
-def cdc_events(table: Table, start: str, before: Snapshot, key_of: KeyOf) -> list[Event]:
-    """The changes that the commit of the write that began at `start` tells; `before` is the table before it."""
+def cdc_events(table: Table, start: str, key_of: KeyOf) -> list[Event]:
+    """The changes that the commit of the write that began at `start` tells."""
     commit, after = commit_of(table, start), table.snapshot()
     events: list[Event] = []
     for partition, stats in commit.write_stats.items():
@@ -38,14 +40,14 @@ def cdc_events(table: Table, start: str, before: Snapshot, key_of: KeyOf) -> lis
             own = [stat for stat in stats if stat.file_id == file_id]
             events += _of_group(table, after, GroupId(partition, file_id), own, key_of)
     replaced = {GroupId(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
-    events += [("d", row, None) for row in before._only(replaced).to_arrow().to_pylist()]
+    if replaced:
+        events += [("d", row, None) for row in _before(table, start)._only(replaced).to_arrow().to_pylist()]
     return _netted(events, key_of)
 
 
 def commit_of(table: Table, start: str) -> CommitMetadata:
     """What the commit of a write says."""
-    folder = f".hoodie/timeline/{start}_"
-    (name,) = [info.name for info in table._storage.list(".hoodie/timeline") if info.name.startswith(folder)]
+    name = _commit_name(table, start)
     return parse_commit(table._storage.read(name, _BYTES_MAX), name)
 
 
@@ -53,6 +55,18 @@ def differences(before: dict[Any, Row], after: dict[Any, Row]) -> list[Event]:
     """The same from two states of the table."""
     pairs = [(before.get(key), after.get(key)) for key in {**before, **after}]
     return [(_kind(old, new), old, new) for old, new in pairs if old != new]
+
+
+def _commit_name(table: Table, start: str) -> str:
+    begin = f".hoodie/timeline/{start}_"
+    (name,) = [info.name for info in table._storage.list(".hoodie/timeline") if info.name.startswith(begin)]
+    return name
+
+
+def _before(table: Table, start: str) -> Snapshot:
+    """The table in the last millisecond before the commit: services that ran since the write before it count, too."""
+    completion = _commit_name(table, start).rpartition("_")[2].partition(".")[0]
+    return table.snapshot(format_instant_time(parse_instant_time(completion, UTC) - 1, UTC))
 
 
 def _kind(old: Row | None, new: Row | None) -> str:

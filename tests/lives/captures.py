@@ -14,10 +14,10 @@ def check_captured(life: Life) -> None:
     fresh, life.fresh = life.fresh, None
     if not life.kind.captures or fresh is None:
         return
-    start, moment, old, new = fresh
+    start, old, new = fresh
     kind = life.kind
     # A key that moves to another partition goes in one and comes in the other.
-    told = _fitted(cdc_events(life.other, start, life.other.snapshot(moment), kind.identity), new)
+    told = _fitted(cdc_events(life.other, start, kind.identity), new)
     before = World(new.columns, old.versions).rows()
     expected = differences(before, new.rows())
     if kind.table_type == "mor" or kind.captures == "DATA_BEFORE_AFTER":

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.lives.judging import OVERWRITES
-from tests.lives.kinds import PLAIN, SOFT, WIDER, Row, a_key, a_value, an_order, order_number
+from tests.lives.kinds import PLAIN, SOFT, WIDER, Columns, Row, a_key, a_value, an_order, order_number
 from tests.lives.life import Life
 from tests.lives.values import MISFITS
 
@@ -101,10 +101,10 @@ class Chooser:
         if what == "more":
             if self.kind.captures and made.operation in OVERWRITES and made.calls:
                 return None  # Hudi could not read the commit, so it would be refused
-            if made.partial is not None:
-                return "more", name, self.partial_rows(made.partial)
             columns = {**made.began.columns, **made.columns}
-            new = self.new_columns() if self.dice.random() < 0.1 and made.operation != "delete" else {}
+            if made.partial is not None:
+                return "more", name, self.partial_rows(made.partial, columns)
+            new = self.new_columns(columns) if self.dice.random() < 0.1 and made.operation != "delete" else {}
             rows = self.rows(made.operation, {**columns, **new})
             if made.operation == "delete":
                 rows = [{n: row[n] for n in self.kind.needed} for row in rows]
@@ -124,7 +124,7 @@ class Chooser:
         if not self.may_be_partial():
             return None
         names = self.some_columns()
-        rows = self.partial_rows(names)
+        rows = self.partial_rows(names, self.columns)
         return ("write", "upsert", rows, {}, {"partial": names}) if rows else None
 
     def some_columns(self) -> list[str]:
@@ -132,8 +132,8 @@ class Chooser:
         chosen = self.dice.sample(free, self.dice.randint(1, len(free)))
         return [*self.kind.needed, *dict.fromkeys([*self.kind.required, *chosen])]
 
-    def partial_rows(self, names: Sequence[str]) -> list[Row]:
-        """Rows of these columns, older than what is there or newer."""
+    def partial_rows(self, names: Sequence[str], columns: Columns) -> list[Row]:
+        """Rows of these columns, as wide as the writer knows them, older than what is there or newer."""
         kind = self.kind
         rows: dict[Any, Row] = {}
         for _ in range(self.dice.randint(1, 4)):
@@ -143,7 +143,7 @@ class Chooser:
             if there is not None and kind.is_global:
                 key |= {n: there[n] for n in kind.partitions}
             row = {**key, **self.order(key)}
-            rows[identity] = {n: row[n] if n in row else self.value(n, self.columns[n]) for n in names}
+            rows[identity] = {n: row[n] if n in row else self.value(n, columns[n]) for n in names}
         return list(rows.values())
 
     def delete(self) -> tuple[Any, ...]:
@@ -170,11 +170,14 @@ class Chooser:
 
     def alter(self) -> tuple[Any, ...]:
         steps: list[tuple[Any, ...]] = []
+        added: Columns = {}
         for _ in range(self.dice.randint(1, 2)):
             wider = [n for n, t in self.columns.items() if t in WIDER and n not in self.kind.needed]
             what = self.dice.choice(["add", "widen", "reorder", "nullable"])
             if what == "add":
-                steps += [("add", *pair) for pair in self.new_columns().items()]
+                new = self.new_columns(added)
+                added |= new
+                steps += [("add", *pair) for pair in new.items()]
             elif what == "widen" and wider and not any(s[0] == "widen" for s in steps):
                 name = self.dice.choice(wider)
                 steps.append(("widen", name, self.dice.choice(WIDER[self.columns[name]])))
@@ -183,7 +186,7 @@ class Chooser:
                 steps.append(("reorder", self.dice.sample(names, self.dice.randint(1, len(names)))))
             elif self.kind.required:
                 steps.append(("nullable", self.kind.required[0]))
-        return "alter", steps or [("add", f"n{self.dice.randint(0, 999)}", "int")]
+        return "alter", steps or [("add", self.free_name(), "int")]
 
     def compact(self) -> tuple[Any, ...] | None:
         if self.kind.table_type == "cow":
@@ -276,7 +279,7 @@ class Chooser:
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
-    def rows(self, operation: str, columns: dict[str, str]) -> list[Row]:
+    def rows(self, operation: str, columns: Columns) -> list[Row]:
         names = list(columns)
         optional = [n for n in names if n not in (*self.kind.needed, *self.kind.required)]
         left_out = {n for n in optional if self.dice.random() < 0.1} if operation != "delete" else set()
@@ -327,6 +330,14 @@ class Chooser:
         ]
         return max(seen, default=0)
 
-    def new_columns(self) -> dict[str, str]:
+    def new_columns(self, known: Columns | None = None) -> Columns:
+        """Columns that neither the table has nor, beside it, the writer that asks."""
         names = [f"n{self.dice.randint(0, 99)}" for _ in range(self.dice.randint(1, 2))]
-        return {name: self.dice.choice(PLAIN) for name in names if name not in self.columns}
+        new = {name: self.dice.choice(PLAIN) for name in names if name not in self.columns}
+        return {name: kind for name, kind in new.items() if name not in (known or {})}
+
+    def free_name(self) -> str:
+        name = f"n{self.dice.randint(0, 999)}"
+        while name in self.columns:
+            name = f"n{self.dice.randint(0, 999)}"
+        return name

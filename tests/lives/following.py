@@ -16,7 +16,7 @@ def consume(life: Life, name: str) -> None:
         life.consumers[name] = (consumer.position or "", life.world)
         return
     position, seen = life.consumers[name]
-    if life.is_lost(position):
+    if _is_lost(life, position):
         life.other.drop_consumer(name)
         del life.consumers[name]
         return
@@ -44,3 +44,7 @@ def let_go(life: Life) -> None:
             assert life.waited > waited or life.lost, "a held snapshot was cleaned away"
         finally:
             snapshot.__exit__(None, None, None)
+
+
+def _is_lost(life: Life, moment: str) -> bool:
+    return any(low < moment < high for low, high in life.lost)

@@ -45,8 +45,8 @@ class Life:
         self.held: list[tuple[Any, World, int]] = []
         """Readers that read later."""
         self.refusals: list[str] = []
-        self.fresh: tuple[str, str, World, World] | None = None
-        """The start of the last write, the moment before it, and the table before and after it."""
+        self.fresh: tuple[str, World, World] | None = None
+        """The start of the last write, and the table before and after it."""
         self.waited = self.checks = 0
 
     # --- writes ------------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Life:
     def _remember(self, made: Open, result: WriteResult, partitions: set[Any] | None = None) -> None:
         moment, world = self.past[-1]
         assert result.completion_time > moment, "a completion time did not rise"
-        self.fresh = (result.instant, moment, world, self.world)
+        self.fresh = (result.instant, world, self.world)
         self.past.append((result.completion_time, self.world))
         self.done.append(done_of(self.kind, made, result, partitions))
 
@@ -396,6 +396,3 @@ class Life:
         self.has_cleaned = self.has_archived = True
         cleaned = [one.result for one in ended.ran if one.service == "clean" and one.result]
         self.since = max([self.since, *(one.readable_since or "" for one in cleaned)])
-
-    def is_lost(self, moment: str) -> bool:
-        return any(low < moment < high for low, high in self.lost)
