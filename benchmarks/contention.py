@@ -17,7 +17,9 @@ import sys
 import tempfile
 import time
 from multiprocessing.context import ForkServerContext
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -35,7 +37,7 @@ def main() -> int:
     arguments.add_argument("--rows", type=int, default=1000)
     given = arguments.parse_args()
     print(f"{'writers':>7}  {'commits/s':>9}  {'p50':>8}  {'p99':>8}  {'slowest':>8}  {'CPU/commit':>10}  failed")
-    failed = 0
+    failed = 0.0
     for writers in given.writers:
         result = run(writers, given.seconds, given.rows)
         failed += result["failed"]
@@ -94,7 +96,9 @@ def starting() -> ForkServerContext:
     return context
 
 
-def work(number: int, folder: str, seconds: float, rows: int, ready, go, retries: int | None = None) -> None:
+def work(
+    number: int, folder: str, seconds: float, rows: int, ready: Barrier, go: Event, retries: int | None = None
+) -> None:
     table = lb.Table.open(f"{folder}/table")
     batch = pa.table(
         {
@@ -130,7 +134,7 @@ def work(number: int, folder: str, seconds: float, rows: int, ready, go, retries
     (Path(folder) / f"{number}.json").write_text(json.dumps(note))
 
 
-def check(folder: Path, notes: list[dict]) -> None:
+def check(folder: Path, notes: list[dict[str, Any]]) -> None:
     """Every commit is on the timeline, and the newest of each writer's keys has won."""
     table = lb.Table.open(folder / "table")
     commits = sum(len(note["times"]) for note in notes)

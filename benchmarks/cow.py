@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,24 +39,22 @@ def main() -> None:
             table = lb.Table.create(
                 root / f"ours {index}", SCHEMA, record_keys="id", ordering_fields="ts", table_type="cow", index=index
             )
-            _show(f"lakebraid, {index}", inputs, lambda at, t=table: _ours(t, inputs[at], is_first=at == 0))
+            _show(f"lakebraid, {index}", inputs, partial(_ours, table, inputs))
             assert table.to_arrow(columns=["id"]).num_rows == given.rows
         with Referee.start() as referee:
             for index in INDEXES:
                 path = root / f"hudis {index}"
-                _show(
-                    f"Hudi, {index}", inputs, lambda at, p=path, i=index: _hudis(referee, p, inputs[at], i, at), "jvm"
-                )
+                _show(f"Hudi, {index}", inputs, partial(_hudis, referee, path, inputs, index), "jvm")
 
 
-def _ours(table: lb.Table, file: Path, *, is_first: bool) -> None:
-    rows = pq.read_table(file)
+def _ours(table: lb.Table, inputs: list[Path], at: int) -> None:
+    rows = pq.read_table(inputs[at])
     rows = rows.filter(pc.is_valid(rows["id"]))
     rows = rows.set_column(rows.column_names.index("c0"), "c0", pc.add(rows["c0"], 0.0))
-    table.bulk_insert(rows) if is_first else table.upsert(rows)
+    table.bulk_insert(rows) if at == 0 else table.upsert(rows)
 
 
-def _hudis(referee: Referee, path: Path, file: Path, index: str, at: int) -> None:
+def _hudis(referee: Referee, path: Path, inputs: list[Path], index: str, at: int) -> None:
     options = {
         "hoodie.table.name": "cow",
         "hoodie.datasource.write.recordkey.field": "id",
@@ -68,7 +67,7 @@ def _hudis(referee: Referee, path: Path, file: Path, index: str, at: int) -> Non
     }
     if index == "bucket":
         options["hoodie.bucket.index.num.buckets"] = "8"
-    rows = {"parquet": str(file), "where": "id IS NOT NULL", "set": {"c0": "c0 + 0.0D"}}
+    rows = {"parquet": str(inputs[at]), "where": "id IS NOT NULL", "set": {"c0": "c0 + 0.0D"}}
     referee.ask("write", path=str(path), rows=rows, options=options)
 
 

@@ -41,7 +41,7 @@ def main() -> None:
     scale, times = SCALES[asked.scale], asked.reps + WARM_UP
     root = OUT / f"data-source-{asked.scale}"
     sizes = [Scale(rows=rows, upserts=3, upsert_rows=COMMIT_ROWS, buckets=8) for rows in SIZES[asked.scale]]
-    paths = {s.rows: made(root / f"rows-{s.rows}", lambda p, s=s: _make(p, s)) for s in sizes}
+    paths = {s.rows: made(root / f"rows-{s.rows}", partial(_make, scale=s)) for s in sizes}
     print(machine() | {name: version(name) for name in ("pyspark", "pyarrow")})
     if not asked.no_hudi:
         with Referee.start() as referee:
@@ -114,7 +114,9 @@ def _aggregates(spark: SparkSession, path: Path, times: int) -> None:
 
 
 def _before_last(path: Path) -> str:
-    return [entry.completion_time for entry in lb.Table.open(path).timeline() if entry.operation == "UPSERT"][-2]
+    before = [entry for entry in lb.Table.open(path).timeline() if entry.operation == "UPSERT"][-2]
+    assert before.completion_time is not None
+    return before.completion_time
 
 
 def _sum(frame: DataFrame) -> int:
@@ -128,7 +130,7 @@ def _sum(frame: DataFrame) -> int:
 
 def _drained(frame: DataFrame) -> int:
     rows: pa.Table = frame.toArrow()
-    return rows.num_rows
+    return int(rows.num_rows)
 
 
 def _show(title: str, run: Callable[[], Any], times: int, kind: str | None = None) -> None:

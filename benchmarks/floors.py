@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812  its usual name
 AGG_COLUMNS = ["c_cat", "c_long", "c_double", "c_int"]
 QUERIES = ("agg", "count", "point", "scan")
 
+Queries = Mapping[str, Callable[[], Any]]
+"""By their names."""
+
 # Spark ----------------------------------------------------------------------------------------------------------------
 
 
@@ -26,7 +29,7 @@ def make_parquet_floor(spark: SparkSession, source: Path, target: Path, buckets:
     rows.write.mode("overwrite").parquet(str(target))
 
 
-def parquet_queries(spark: SparkSession, files: Sequence[str], columns: Sequence[str], key: str) -> dict[str, Callable]:
+def parquet_queries(spark: SparkSession, files: Sequence[str], columns: Sequence[str], key: str) -> Queries:
     """The queries on Parquet files that hold the rows, by Spark's own scan."""
 
     def read() -> DataFrame:
@@ -47,7 +50,7 @@ def aggregate(frame: DataFrame) -> list[Any]:
 
 def drain(frame: DataFrame) -> int:
     """Every column of every row is made in the JVM, and goes nowhere."""
-    return frame._jdf.queryExecution().toRdd().count()
+    return int(frame._jdf.queryExecution().toRdd().count())
 
 
 # In process -----------------------------------------------------------------------------------------------------------
@@ -64,7 +67,7 @@ def make_arrow_floor(folder: Path, batches: Sequence[pa.Table], buckets: int) ->
             pq.write_table(rows, folder / str(bucket) / f"{version:03}.parquet", compression="zstd")
 
 
-def arrow_queries(folder: Path, key: str) -> dict[str, Callable]:
+def arrow_queries(folder: Path, key: str) -> Queries:
     """The queries with nothing but Arrow: concatenate what belongs to a bucket, the newest row of a key wins."""
     buckets = sorted((p for p in folder.iterdir() if p.is_dir()), key=lambda p: int(p.name))
 
@@ -72,7 +75,8 @@ def arrow_queries(folder: Path, key: str) -> dict[str, Callable]:
         return [_merged(bucket, columns) for bucket in buckets]
 
     def point() -> list[dict[str, Any]]:
-        return _merged(buckets[int(key[8:16], 16) % len(buckets)], None, [("id", "=", key)]).to_pylist()
+        found = _merged(buckets[int(key[8:16], 16) % len(buckets)], None, [("id", "=", key)])
+        return [dict(row) for row in found.to_pylist()]
 
     return {
         "agg": lambda: arrow_aggregate(pa.concat_tables(all_merged(AGG_COLUMNS))),
@@ -87,7 +91,7 @@ def arrow_aggregate(rows: pa.Table) -> list[Any]:
     return [tuple(row.values()) for row in rows.group_by("c_cat").aggregate(wanted).to_pylist()]
 
 
-def _merged(bucket: Path, columns: list[str] | None, only: list[tuple] | None = None) -> pa.Table:
+def _merged(bucket: Path, columns: list[str] | None, only: list[tuple[str, str, str]] | None = None) -> pa.Table:
     wanted = None if columns is None else [*dict.fromkeys((*columns, "id", "ts"))]
     base, *deltas = (pq.read_table(f, columns=wanted, filters=only) for f in sorted(bucket.glob("*.parquet")))
     if not deltas:

@@ -7,6 +7,7 @@ import argparse
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def main() -> None:
         return
     runs = {}
     for size in SIZES_MB:
-        folder = made(OUT / "memory" / f"{size}-mb", lambda target, mb=size: make(target, mb * 1_000_000))
+        folder = made(OUT / "memory" / f"{size}-mb", partial(make, base_bytes=size * 1_000_000))
         command = [sys.executable, "-m", "benchmarks.memory", "--once", str(folder)]
         runs[size] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     facts = machine()

@@ -26,7 +26,9 @@ class Meter:
         self._before, self._began = cpu_by_kind(), time.perf_counter()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.wall = time.perf_counter() - self._began
         after = cpu_by_kind()
         self.parts = {k: round(used - self._before.get(k, 0.0), 3) for k, used in after.items()}

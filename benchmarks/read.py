@@ -45,8 +45,6 @@ SPARK = {
 FLOOR = "floor"
 KEPT = limits.KEPT_BLOCK_BYTES_MAX
 
-Queries = Mapping[str, Callable[[], Any]]
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -107,9 +105,9 @@ def _in_process(root: Path, tables: list[str], scale: Scale, load: Workload, tim
     return _measured("process", systems, {}, load, times)
 
 
-def _local_queries(path: Path, key: str, kept: int) -> Queries:
+def _local_queries(path: Path, key: str, kept: int) -> floors.Queries:
     def table() -> lb.Table:
-        limits.KEPT_BLOCK_BYTES_MAX = kept
+        limits.KEPT_BLOCK_BYTES_MAX = kept  # type: ignore[misc]  # final but for this comparison
         return lb.Table.open(path)
 
     return {
@@ -130,7 +128,7 @@ def _on_spark(root: Path, tables: list[str], scale: Scale, load: Workload, times
     floor = made(root / "floor-spark", lambda folder: floors.make_parquet_floor(spark, source, folder, scale.buckets))
     columns = load.merged.column_names
     systems = {FLOOR: floors.parquet_queries(spark, [str(floor)], columns, load.point_key)}
-    old_rows = {}
+    old_rows: dict[str, pa.Table] = {}
     for name in tables:
         for state in ("", "-compacted"):
             path, title = root / f"{name}{state}", f"{name}{state.replace('-', ' ')}"
@@ -145,9 +143,9 @@ def _on_spark(root: Path, tables: list[str], scale: Scale, load: Workload, times
     return samples
 
 
-def _spark_queries(path: Path, key: str, spark: SparkSession, kept: int) -> Queries:
+def _spark_queries(path: Path, key: str, spark: SparkSession, kept: int) -> floors.Queries:
     def frame(**wanted: Any) -> DataFrame:
-        limits.KEPT_BLOCK_BYTES_MAX = kept
+        limits.KEPT_BLOCK_BYTES_MAX = kept  # type: ignore[misc]  # final but for this comparison
         spark_read._slice_reader = lambda plan: _reader(plan, kept)
         return lb.Table.open(path).to_spark(spark=spark, **wanted)
 
@@ -163,7 +161,7 @@ def _reader(plan: ReadPlan, kept: int) -> Callable[[SliceTask], Iterator[pa.Tabl
     """As Spark's tasks read, in a worker that keeps log blocks of up to so many bytes."""
 
     def read(task: SliceTask) -> Iterator[pa.Table]:
-        limits.KEPT_BLOCK_BYTES_MAX = kept
+        limits.KEPT_BLOCK_BYTES_MAX = kept  # type: ignore[misc]  # final but for this comparison
         return read_slice(open_storage(plan.url, dict(plan.options)), plan, task)
 
     return read
@@ -173,7 +171,7 @@ def _reader(plan: ReadPlan, kept: int) -> Callable[[SliceTask], Iterator[pa.Tabl
 
 
 def _measured(
-    where: str, systems: Mapping[str, Queries], rows_of: Mapping[str, pa.Table], load: Workload, times: int
+    where: str, systems: Mapping[str, floors.Queries], rows_of: Mapping[str, pa.Table], load: Workload, times: int
 ) -> list[Sample]:
     """All queries of all systems, one after the other, so that a busy minute of the machine meets all of them."""
     expected = {name: _answers(rows_of.get(name, load.merged), load.point_key) for name in systems}

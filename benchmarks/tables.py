@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,8 +51,8 @@ def make_tables(root: Path, names: Iterable[str], scale: Scale, load: Workload) 
         with Referee.start() as referee:
             for name in missing:
                 blocks = name.removeprefix("hudi-")
-                made(root / name, lambda folder, b=blocks: _write_by_hudi(referee, folder, root / "input", scale, b))
-                made(root / f"{name}-compacted", lambda folder, n=name: _compact_by_hudi(referee, root / n, folder))
+                made(root / name, partial(_write_by_hudi, referee, root / "input", scale, blocks))
+                made(root / f"{name}-compacted", partial(_compact_by_hudi, referee, root / name))
     if "plain" in names:
         made(root / "plain", lambda folder: write_plain(folder, [load.bulk, *load.upserts], scale.buckets))
         made(root / "plain-compacted", lambda folder: write_plain(folder, [load.merged], scale.buckets))
@@ -76,7 +77,7 @@ def _write_input(folder: Path, load: Workload) -> None:
 # By Apache Hudi -------------------------------------------------------------------------------------------------------
 
 
-def _write_by_hudi(referee: Referee, folder: Path, source: Path, scale: Scale, blocks: str) -> None:
+def _write_by_hudi(referee: Referee, source: Path, scale: Scale, blocks: str, folder: Path) -> None:
     options = {
         "hoodie.table.name": "bench",
         "hoodie.write.table.version": "9",

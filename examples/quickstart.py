@@ -5,6 +5,7 @@ Run it with `python examples/quickstart.py`, in any environment that has lakebra
 """
 
 import tempfile
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
@@ -19,7 +20,7 @@ TRIPS = [
     (1695516137016, "e3cf430c", "rider-F", "driver-P", 34.15, "sao_paulo"),
     (1695115999911, "c8abbe79", "rider-J", "driver-T", 17.85, "chennai"),
 ]
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "hoodie.table.name": "trips_table",
     "hoodie.datasource.write.recordkey.field": "uuid",
     "hoodie.datasource.write.precombine.field": "ts",
@@ -68,7 +69,7 @@ def tour(spark: SparkSession, path: str) -> dict[str, DataFrame]:
 
     # Insert overwrite: one partition gets new rows in one commit. It needs a shuffle, so it is a call of its own.
     fresh = spark.createDataFrame([(1695999999999, "a1a1a1a1", "rider-X", "driver-V", 11.5, "san_francisco")], COLUMNS)
-    lb.write(fresh, path, **OPTIONS, **{"hoodie.datasource.write.operation": "insert_overwrite"})
+    lb.write(fresh, path, **OPTIONS | {"hoodie.datasource.write.operation": "insert_overwrite"})
     seen["overwritten"] = lb.read(path, columns=["rider", "city"], spark=spark)
     seen["changes"] = lb.Table.open(path).changes(after=second, images=True).to_spark(spark)
     return seen

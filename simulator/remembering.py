@@ -66,7 +66,7 @@ def _found() -> tuple[Change, ...]:
         if original is None:
             continue
         cached = lru_cache(100_000)(original)
-        modules = [m for path, m in sorted(sys.modules.items()) if path.startswith("lakebraid.") and m]
+        modules = [m for path, m in sorted(sys.modules.items()) if path.startswith("lakebraid.")]
         changes += [(module, name, cached) for module in modules if module.__dict__.get(name) is original]
     return tuple(changes)
 

@@ -149,7 +149,7 @@ class World:
         """Ends all threads; nothing they do on the way out has an effect."""
         for thread in self._threads:
             thread.process.is_dead = True
-            if thread:  # begun, and not ended
+            if bool(thread):  # begun, and not ended
                 thread.throw(Killed)
         self._ready.clear()
         self._sleepers.clear()
@@ -167,7 +167,7 @@ class World:
         while self._dead:
             for thread in self._dead.pop().threads:
                 self._unready(thread)
-                if thread:  # begun, and not ended
+                if bool(thread):  # begun, and not ended
                     thread.throw(Killed)
 
     def _pick(self) -> Thread | None:

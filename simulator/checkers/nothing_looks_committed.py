@@ -70,7 +70,7 @@ class NothingLooksCommitted:
             ended_ms = oracle.sentenced[start]
         else:
             return False
-        return self.scene.world.now - ended_ms > self.scene.setting.gone_ms
+        return bool(self.scene.world.now - ended_ms > self.scene.setting.gone_ms)
 
     def _is_foreign(self, start: str) -> bool:
         """Whether it is a write of Apache Hudi: what Hudi rolls back by itself the ledger does not know."""

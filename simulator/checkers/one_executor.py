@@ -67,7 +67,8 @@ class OneExecutor:
         before = [beat for beat in beats if beat <= since]
         if not before:
             return inf
-        return max(b - a for a, b in pairwise([before[-1], *(b for b in beats if b > since), self.scene.world.now]))
+        now: float = self.scene.world.now
+        return max(b - a for a, b in pairwise([before[-1], *(b for b in beats if b > since), now]))
 
     def executed(self, start: str, process: Any) -> None:
         self._at_work[start] = [e for e in self._at_work.get(start, ()) if e.process is not process]

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from lakebraid.web.page import render_page
 from tests.kit.waiting import PATIENCE_SECONDS
@@ -41,8 +41,12 @@ class Screen:
         self.requests: list[str] = []
         page.on("console", lambda message: self.complaints.append(message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._dismiss)
         page.on("request", lambda request: self.requests.append(request.url))
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def open(self, url: str) -> Screen:
         self.page.goto(url)
@@ -86,8 +90,11 @@ class Screen:
         return box["x"] + (x + end) / 2, box["y"] + y
 
 
+Show = Callable[..., Screen]
+
+
 @pytest.fixture
-def screen(browser: Browser, tmp_path: Path) -> Iterator[Any]:
+def screen(browser: Browser, tmp_path: Path) -> Iterator[Show]:
     """Opens a page on a model: `screen(model, color_scheme="dark", viewport=…)`."""
     opened: list[Page] = []
 

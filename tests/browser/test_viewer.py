@@ -13,6 +13,7 @@ import pytest
 from lakebraid.web.page import render_page
 from lakebraid.web.picture import build_model
 from lakebraid.web.server import make_server
+from tests.browser.conftest import Show
 from tests.kit.storyboard import Story
 from tests.kit.viewing import long_facts, model_of, told
 
@@ -27,7 +28,7 @@ def model() -> dict[str, Any]:
     return model_of(told())
 
 
-def test_a_click_on_a_bar_shows_its_rows_files_and_neighbours(model, screen) -> None:
+def test_a_click_on_a_bar_shows_its_rows_files_and_neighbours(model: dict[str, Any], screen: Show) -> None:
     shown = screen(model)
     shown.page.mouse.click(*shown.place(LATE))
     side = shown.side()
@@ -40,7 +41,7 @@ def test_a_click_on_a_bar_shows_its_rows_files_and_neighbours(model, screen) -> 
     assert shown.complaints == []
 
 
-def test_the_keyboard_alone_reaches_every_view_and_instant(model, screen) -> None:
+def test_the_keyboard_alone_reaches_every_view_and_instant(model: dict[str, Any], screen: Show) -> None:
     shown = screen(model)
     shown.page.focus("#canvas")
     shown.press("ArrowRight", "ArrowRight", "ArrowRight")
@@ -65,7 +66,7 @@ def test_the_keyboard_alone_reaches_every_view_and_instant(model, screen) -> Non
     assert shown.complaints == []
 
 
-def test_a_bar_goes_from_the_start_of_its_instant_to_its_completion(model, screen) -> None:
+def test_a_bar_goes_from_the_start_of_its_instant_to_its_completion(model: dict[str, Any], screen: Show) -> None:
     places = screen(model).page.evaluate("window.lakebraidDrawn.places")
     times = {
         i["start"]: (i["t0"], i["t1"])
@@ -86,7 +87,7 @@ def test_a_bar_goes_from_the_start_of_its_instant_to_its_completion(model, scree
     assert wrong == []
 
 
-def test_zooming_panning_and_even_spacing_move_the_picture(model, screen) -> None:
+def test_zooming_panning_and_even_spacing_move_the_picture(model: dict[str, Any], screen: Show) -> None:
     shown = screen(model)
     x, y = shown.place(LATE)
     shown.page.mouse.move(x, y)
@@ -104,7 +105,7 @@ def test_zooming_panning_and_even_spacing_move_the_picture(model, screen) -> Non
     assert shown.complaints == []
 
 
-def test_the_slice_map_frames_what_finished_late_and_leads_to_its_writer(model, screen) -> None:
+def test_the_slice_map_frames_what_finished_late_and_leads_to_its_writer(model: dict[str, Any], screen: Show) -> None:
     shown = screen(model)
     shown.press("2")
     late = shown.page.locator(".stack.now .file.late")
@@ -114,7 +115,7 @@ def test_the_slice_map_frames_what_finished_late_and_leads_to_its_writer(model, 
     assert shown.page.locator(".group").count() == 8
 
 
-def test_what_is_going_on_names_open_writes_plans_and_what_to_run(model, screen) -> None:
+def test_what_is_going_on_names_open_writes_plans_and_what_to_run(model: dict[str, Any], screen: Show) -> None:
     side = screen(model).side()
     assert "OPEN WRITES (1)" in side and "heartbeat" in side
     assert "PLANS (1)" in side and "waits" in side and "8 file groups" in side
@@ -122,7 +123,7 @@ def test_what_is_going_on_names_open_writes_plans_and_what_to_run(model, screen)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_theme_follows_the_system_and_can_be_switched(model, screen, scheme) -> None:
+def test_the_theme_follows_the_system_and_can_be_switched(model: dict[str, Any], screen: Show, scheme: str) -> None:
     shown = screen(model, color_scheme=scheme)
 
     def ground() -> int:
@@ -144,7 +145,7 @@ def test_the_theme_follows_the_system_and_can_be_switched(model, screen, scheme)
     assert (shown.page.evaluate(pixel) < 150) == (scheme == "light")
 
 
-def test_a_narrow_window_keeps_everything_on_the_screen(model, screen) -> None:
+def test_a_narrow_window_keeps_everything_on_the_screen(model: dict[str, Any], screen: Show) -> None:
     shown = screen(model, viewport={"width": 380, "height": 740})
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= 380
     assert shown.page.is_visible("#side") and shown.page.is_visible("#canvas")
@@ -162,7 +163,7 @@ YARDSTICK_MS = 50
 """What that takes on the machine on which the bounds below were chosen."""
 
 
-def test_five_thousand_instants_are_drawn_within_two_seconds(screen) -> None:
+def test_five_thousand_instants_are_drawn_within_two_seconds(screen: Show) -> None:
     """Seconds of a machine that has nothing else to do: on another one, or a busy one, a yardstick takes longer, too."""
     model = build_model(long_facts(5000))
     assert len(render_page(model).encode()) < 3_000_000
@@ -184,7 +185,7 @@ def test_five_thousand_instants_are_drawn_within_two_seconds(screen) -> None:
     assert shown.complaints == []
 
 
-def test_names_that_are_script_stay_text(screen) -> None:
+def test_names_that_are_script_stay_text(screen: Show) -> None:
     story = Story(partition_by="city")
     story.at(0, lambda: story.begin(HOSTILE, cities=("<img src=x onerror=window.ran=1>",)).commit())
     model = _hostile(model_of(story.play()))
@@ -221,7 +222,7 @@ def _hostile(value: Any, key: str = "") -> Any:
     return HOSTILE if isinstance(value, str) and key in names else value
 
 
-def test_a_script_that_got_into_the_page_would_still_not_run(model, screen) -> None:
+def test_a_script_that_got_into_the_page_would_still_not_run(model: dict[str, Any], screen: Show) -> None:
     shown = screen(model)
     shown.page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.ran=1>')")
     shown.page.evaluate(
@@ -232,7 +233,7 @@ def test_a_script_that_got_into_the_page_would_still_not_run(model, screen) -> N
     assert shown.page.evaluate("window.ran") is None
 
 
-def test_the_file_fetches_nothing(model, screen) -> None:
+def test_the_file_fetches_nothing(model: dict[str, Any], screen: Show) -> None:
     shown = screen(model)
     shown.press("ArrowRight", "2", "3", "1")
     assert [url for url in shown.requests if not url.startswith(("file:", "data:"))] == []
@@ -251,7 +252,7 @@ def served() -> Iterator[tuple[Story, str]]:
         thread.join()
 
 
-def test_a_live_page_shows_a_commit_soon_after_it_was_made(served, screen) -> None:
+def test_a_live_page_shows_a_commit_soon_after_it_was_made(served: tuple[Story, str], screen: Show) -> None:
     story, url = served
     shown = screen(url)
     assert shown.page.inner_text("#live") == "live"

@@ -14,7 +14,7 @@ import pytest
 import lakebraid as lb
 from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.model.predicate.parse import And, Compare, In, Not, Or, StartsWith, bind, parse_where, to_text
-from tests.hostile.attack import refusal, refused
+from tests.hostile.attack import Target, refusal, refused
 
 pytestmark = pytest.mark.hostile
 
@@ -63,7 +63,7 @@ TIMES: list[Any] = [
 
 
 @pytest.mark.parametrize("time", TIMES, ids=_short)
-def test_a_time_that_is_none_is_an_invalid_argument(cow, time):
+def test_a_time_that_is_none_is_an_invalid_argument(cow: Target, time: Any) -> None:
     table = lb.Table.open(cow.url)
     refused("time", InvalidArgument, lambda: table.to_arrow(as_of=time))
     refused("time", InvalidArgument, lambda: table.changes(after=time))
@@ -71,7 +71,7 @@ def test_a_time_that_is_none_is_an_invalid_argument(cow, time):
 
 
 @pytest.mark.parametrize("time", ["00010101000000000", 0, -1, "99991231235959999", 253402300799])
-def test_a_time_at_the_edges_gives_rows_or_a_clear_error(cow, time):
+def test_a_time_at_the_edges_gives_rows_or_a_clear_error(cow: Target, time: int | str) -> None:
     error = refusal("time", lambda: lb.Table.open(cow.url).to_arrow(as_of=time))
     assert error is None or isinstance(error, (InvalidArgument, SnapshotExpired))
 
@@ -135,13 +135,13 @@ WHERES: list[Any] = [
 
 
 @pytest.mark.parametrize("where", WHERES, ids=_short)
-def test_a_filter_that_makes_no_sense_is_refused_soon_or_means_what_it_says(cow, where):
+def test_a_filter_that_makes_no_sense_is_refused_soon_or_means_what_it_says(cow: Target, where: Any) -> None:
     table = lb.Table.open(cow.url)
     error = refusal("where", lambda: table.to_arrow(where=where), what=_short(where))
     assert error is None or isinstance(error, InvalidArgument)
 
 
-def test_a_tree_of_a_hundred_thousand_nots_is_refused(cow):
+def test_a_tree_of_a_hundred_thousand_nots_is_refused(cow: Target) -> None:
     tree: Any = Compare("id", "=", 1)
     for _ in range(100_000):
         tree = Not(tree)
@@ -154,12 +154,12 @@ def test_a_tree_of_a_hundred_thousand_nots_is_refused(cow):
     "columns",
     ["id", [""], ["nowhere"], ["id\0"], ["\x1b[31m"], ["*"], ["id", "nowhere"], [None], [5], [["id"]], ["x" * 10**6]],
 )
-def test_columns_that_are_not_there_are_an_invalid_argument(cow, columns):
+def test_columns_that_are_not_there_are_an_invalid_argument(cow: Target, columns: Any) -> None:
     refused("columns", InvalidArgument, lambda: lb.Table.open(cow.url).to_arrow(columns=columns))
 
 
 @pytest.mark.parametrize("mode", ["", "SNAPSHOT", "everything", None, 5])
-def test_an_unknown_mode_is_an_invalid_argument(cow, mode):
+def test_an_unknown_mode_is_an_invalid_argument(cow: Target, mode: Any) -> None:
     refused("mode", InvalidArgument, lambda: lb.Table.open(cow.url).to_arrow(mode=mode))
 
 
@@ -190,7 +190,7 @@ EVIL = [
 
 @pytest.mark.parametrize("name", EVIL)
 @pytest.mark.parametrize("value", EVIL)
-def test_the_text_for_spark_reads_back_as_the_same_filter_whatever_names_and_values_hold(name, value):
+def test_the_text_for_spark_reads_back_as_the_same_filter_whatever_names_and_values_hold(name: str, value: str) -> None:
     schema = pa.schema([pa.field(name, pa.string()), pa.field("id", pa.int64())])
     column = "`" + name.replace("`", "``") + "`"
     for predicate in (

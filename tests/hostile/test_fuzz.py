@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real tables with random damage, so many of them. A failure names its seed; the seed tells the whole story.
-
-LAKEBRAID_FUZZ_FILES makes the run longer (or shorter), LAKEBRAID_FUZZ_SEED begins elsewhere.
-"""
+"""Real tables with random damage, so many of them. A failure names its seed; the seed tells the whole story."""
 
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections import Counter
 from functools import cache
@@ -21,11 +17,13 @@ from tests.hostile.attack import Target, files_of, look_at_everything, read_rows
 from tests.hostile.forge_avro import container, split
 from tests.hostile.mutations import mutate, mutate_log, mutate_records
 from tests.kit import reference
+from tests.kit.effort import first_seed, played, times
 
 pytestmark = pytest.mark.hostile
 
-FILES_DAMAGED = int(os.environ.get("LAKEBRAID_FUZZ_FILES", "2000"))
-SEED = int(os.environ.get("LAKEBRAID_FUZZ_SEED", "20260714"))
+FILES_DAMAGED = times(2000, least=200)
+"""With fewer there may be none that is refused, or none that is read."""
+FIRST = first_seed(20260715)
 
 FILES = {
     "log bytes": r"(^|/)\.[^/]*\.log\.",
@@ -97,14 +95,14 @@ def _try(seed: int, targets: dict[str, Target]) -> tuple[str, LakebraidError | N
         made.restore(name)
 
 
-def test_tables_with_random_damage_give_rows_or_a_lakebraid_error():
+def test_tables_with_random_damage_give_rows_or_a_lakebraid_error() -> None:
     targets: dict[str, Target] = {}
     outcomes: Counter[str] = Counter()
-    seeds = itertools.count(SEED + 1)
+    seeds = played(itertools.count(FIRST))
     while outcomes.total() < FILES_DAMAGED:
         found = _try(next(seeds), targets)
         if found:
             outcomes[f"{found[0]}: {type(found[1]).__name__ if found[1] else 'rows'}"] += 1
-    print(f"\n{outcomes.total():,} damaged files from seed {SEED + 1} on: {dict(sorted(outcomes.items()))}")
+    print(f"\n{outcomes.total():,} damaged files from seed {FIRST} on: {dict(sorted(outcomes.items()))}")
     assert any("CorruptFile" in kind for kind in outcomes)
     assert any("rows" in kind for kind in outcomes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -40,13 +41,13 @@ def archived() -> Target:
 
 
 @pytest.fixture
-def asked(monkeypatch) -> list[str]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """All names that are asked of the store."""
     names: list[str] = []
     for method in ("read", "read_range", "info", "open_input"):
         real = getattr(MemoryStorage, method)
 
-        def noted(self, name, *more, _real=real, **named):
+        def noted(self: MemoryStorage, name: str, *more: Any, _real: Any = real, **named: Any) -> Any:
             names.append(name)
             return _real(self, name, *more, **named)
 
@@ -63,7 +64,9 @@ def _manifests(made: Target) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_a_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_asked_for(archived, asked, name):
+def test_a_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_asked_for(
+    archived: Target, asked: list[str], name: str
+) -> None:
     for manifest in _manifests(archived):
         archived.put(manifest, json.dumps({"files": [{"fileName": name, "fileLen": 10}]}).encode())
     refused("manifest", CorruptFile, lambda: _history(archived.url), what=name[:40])
@@ -90,7 +93,7 @@ def test_a_manifest_that_names_files_elsewhere_is_refused_and_nothing_is_asked_f
         b'{"files": [' + b",".join([b'{"fileName": "x", "fileLen": 1}'] * 1000) + b"]}",
     ],
 )
-def test_a_manifest_that_is_none_is_refused(archived, manifest):
+def test_a_manifest_that_is_none_is_refused(archived: Target, manifest: bytes) -> None:
     for name in _manifests(archived):
         archived.put(name, manifest)
     refused("manifest", LakebraidError, lambda: _history(archived.url))
@@ -99,12 +102,12 @@ def test_a_manifest_that_is_none_is_refused(archived, manifest):
 @pytest.mark.parametrize(
     "version", [b"", b"-1", b"99", b"999999999", b"9" * 60, b"9" * 5000, b"x", b"\xff", b"1 2", b"../1"]
 )
-def test_a_version_file_that_lies_ends_in_rows_or_a_refusal(archived, version):
+def test_a_version_file_that_lies_ends_in_rows_or_a_refusal(archived: Target, version: bytes) -> None:
     archived.put(".hoodie/timeline/history/_version_", version)
     refusal("manifest", lambda: look_at_everything(archived.url))
 
 
-def test_a_history_file_cut_or_gone_is_refused(archived):
+def test_a_history_file_cut_or_gone_is_refused(archived: Target) -> None:
     for name in archived.named(r"history/\d.*\.parquet$"):
         data = archived.files[name]
         outcomes = each(
@@ -116,7 +119,7 @@ def test_a_history_file_cut_or_gone_is_refused(archived):
         archived.restore(name)
 
 
-def test_an_archived_instant_whose_metadata_is_garbage_ends_in_rows_or_a_refusal(archived):
+def test_an_archived_instant_whose_metadata_is_garbage_ends_in_rows_or_a_refusal(archived: Target) -> None:
     times = [f"20261115{n:09d}" for n in range(5)]
     for name in archived.named(r"history/\d.*\.parquet$"):
         for metadata in (b"", b"garbage", b"Obj\x01", b"{" * 1000, None):
@@ -131,7 +134,7 @@ def test_an_archived_instant_whose_metadata_is_garbage_ends_in_rows_or_a_refusal
 
 
 @pytest.mark.parametrize("where", OUTSIDE)
-def test_metadata_that_name_partitions_elsewhere_never_lead_out_of_the_table(asked, where):
+def test_metadata_that_name_partitions_elsewhere_never_lead_out_of_the_table(asked: list[str], where: str) -> None:
     made = target("v9_mor_clustering")
     for name in made.named(r"timeline/\d+_\d+\.(deltacommit|replacecommit|commit)$"):
         metadata = parse_commit(made.files[name], name)
@@ -147,7 +150,7 @@ def test_metadata_that_name_partitions_elsewhere_never_lead_out_of_the_table(ask
     assert not [a for a in asked if ".." in a.split("/") or a.startswith("/") or "secret" in a or "passwd" in a]
 
 
-def test_metadata_that_steer_terminals_are_shown_harmlessly(cow):
+def test_metadata_that_steer_terminals_are_shown_harmlessly(cow: Target) -> None:
     evil = "\x1b[31m<script>alert('x')</script>\u202e\r\n"
     for name in cow.named(r"timeline/\d+_\d+\.commit$"):
         stat = WriteStat(
@@ -162,7 +165,7 @@ def test_metadata_that_steer_terminals_are_shown_harmlessly(cow):
     assert "\r" not in repr(shown)
 
 
-def test_a_replace_commit_that_retires_every_group_leaves_no_rows_and_no_trace(cow):
+def test_a_replace_commit_that_retires_every_group_leaves_no_rows_and_no_trace(cow: Target) -> None:
     groups = {s.group for s in lb.Table.open(cow.url).snapshot().slices}
     gone: dict[str, tuple[str, ...]] = {}
     for group in groups:

@@ -13,6 +13,7 @@ from lakebraid.errors import CorruptFile, LakebraidError
 from lakebraid.format.avro.varint import format_long
 from lakebraid.format.log.blocks import MAGIC, BlockType, HeaderKey, LogBlock, format_block, read_blocks
 from tests.hostile.attack import Target, each, look_at_everything, read_rows, refusal, refused, target
+from tests.kit.present import present
 from tests.kit.tally import TALLY
 
 pytestmark = pytest.mark.hostile
@@ -52,7 +53,7 @@ OUTER = {
 
 
 @pytest.mark.parametrize("name", sorted(OUTER))
-def test_a_log_file_of_false_frames_ends_in_rows_or_a_refusal(mor, name):
+def test_a_log_file_of_false_frames_ends_in_rows_or_a_refusal(mor: Target, name: str) -> None:
     file = _log(mor)
     mor.put(file, OUTER[name])
     refusal("log frame", lambda: lb.Table.open(mor.url).to_arrow(), what=name)
@@ -138,9 +139,9 @@ INNER = {
 
 
 @pytest.mark.parametrize("name", sorted(INNER))
-def test_a_block_with_a_whole_frame_and_false_insides_is_refused_or_holds_nothing(mor, name):
+def test_a_block_with_a_whole_frame_and_false_insides_is_refused_or_holds_nothing(mor: Target, name: str) -> None:
     file = _log(mor)
-    time = _blocks(mor, file)[0].instant_time.encode()
+    time = present(_blocks(mor, file)[0].instant_time).encode()
     data = INNER[name].replace(TIME[1], time)
     mor.put(file, data)
     error = refusal("log block", lambda: look_at_everything(mor.url), what=name)
@@ -152,7 +153,7 @@ def test_a_block_with_a_whole_frame_and_false_insides_is_refused_or_holds_nothin
 @pytest.mark.parametrize(
     "table", ["v9_mor_bucket_nbcc_avro", "v9_mor_bucket_nbcc_parquet", "v9_mor_types_avro", "v6_mor_bucket"]
 )
-def test_every_seventh_byte_flipped_in_real_logs_ends_in_rows_or_a_refusal(table):
+def test_every_seventh_byte_flipped_in_real_logs_ends_in_rows_or_a_refusal(table: str) -> None:
     made = target(table)
     name = _log(made)
     data, random = made.files[name], Random(7)
@@ -165,7 +166,7 @@ def test_every_seventh_byte_flipped_in_real_logs_ends_in_rows_or_a_refusal(table
 
 
 @pytest.mark.parametrize("table", ["v9_mor_types_avro", "v9_mor_types_parquet", "v6_mor_bucket"])
-def test_the_blocks_of_a_log_with_any_bit_flipped_are_found_or_refused(table):
+def test_the_blocks_of_a_log_with_any_bit_flipped_are_found_or_refused(table: str) -> None:
     made = target(table)
     name = _log(made)
     data, random = made.files[name], Random(8)
@@ -181,7 +182,7 @@ def test_the_blocks_of_a_log_with_any_bit_flipped_are_found_or_refused(table):
 
 
 @pytest.mark.parametrize("table", ["v9_mor_bucket_nbcc_avro", "v9_mor_bucket_nbcc_parquet"])
-def test_a_log_cut_anywhere_gives_whole_blocks(table):
+def test_a_log_cut_anywhere_gives_whole_blocks(table: str) -> None:
     made = target(table)
     name = _log(made)
     data = made.files[name]
@@ -191,7 +192,7 @@ def test_a_log_cut_anywhere_gives_whole_blocks(table):
 
 
 @pytest.mark.parametrize("kind", [BlockType.PARQUET, BlockType.AVRO, BlockType.DELETE])
-def test_the_content_of_a_block_cut_anywhere_is_refused(kind):
+def test_the_content_of_a_block_cut_anywhere_is_refused(kind: BlockType) -> None:
     made = target("v9_mor_bucket_nbcc_parquet" if kind is BlockType.PARQUET else "v9_mor_bucket_nbcc_avro")
     name, block = next((n, b) for n in _logs(made) for b in _blocks(made, n) if b.type is kind)
     content = bytes(block.content)
@@ -200,7 +201,7 @@ def test_the_content_of_a_block_cut_anywhere_is_refused(kind):
         refused("block content cut", CorruptFile, lambda: lb.Table.open(made.url).to_arrow(), what=f"{kind.name} {end}")
 
 
-def test_a_row_without_a_record_key_is_refused():
+def test_a_row_without_a_record_key_is_refused() -> None:
     made = target("v9_mor_bucket_nbcc_avro")
     name, block = next((n, b) for n in _logs(made) for b in _blocks(made, n) if b.type is BlockType.AVRO)
     schema = '{"type":"record","name":"t","fields":[{"name":"id","type":["null","string"]},{"name":"_hoodie_record_key","type":["null","string"]}]}'
@@ -209,7 +210,7 @@ def test_a_row_without_a_record_key_is_refused():
     refused("log block", CorruptFile, lambda: lb.Table.open(made.url).to_arrow())
 
 
-def test_a_hundred_thousand_rollback_commands_take_no_square_of_the_time():
+def test_a_hundred_thousand_rollback_commands_take_no_square_of_the_time() -> None:
     made = target("v6_mor_bucket")
     name = _log(made)
     header = {
@@ -221,7 +222,7 @@ def test_a_hundred_thousand_rollback_commands_take_no_square_of_the_time():
     refusal("many blocks", lambda: lb.Table.open(made.url).to_arrow(), seconds_max=4)
 
 
-def test_blocks_that_claim_to_have_compacted_each_other_end():
+def test_blocks_that_claim_to_have_compacted_each_other_end() -> None:
     made = target("v9_mor_bucket_nbcc_avro")
     name, block = next((n, b) for n in _logs(made) for b in _blocks(made, n) if b.type is BlockType.AVRO)
     times = [f"2026010100000{n:04d}" for n in range(1000)]

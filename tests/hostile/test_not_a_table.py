@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,29 +24,29 @@ pytestmark = pytest.mark.hostile
 @pytest.mark.parametrize(
     "path", ["nowhere", "nowhere/at/all", "a" * 300, "x/" * 900 + "y", "with\nnewline", "caf\udce9"]
 )
-def test_a_missing_path_is_not_a_table(tmp_path, path):
+def test_a_missing_path_is_not_a_table(tmp_path: Path, path: str) -> None:
     refused("missing path", (NotATable, StorageError), lambda: lb.Table.open(tmp_path / path))
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", b"bytes", "s4://bucket/table", "file://host/share", "file:relative"])
-def test_a_path_that_is_none_is_an_invalid_argument(path):
+def test_a_path_that_is_none_is_an_invalid_argument(path: Any) -> None:
     refused("path argument", InvalidArgument, lambda: lb.Table.open(path))
 
 
 @pytest.mark.parametrize(
     "path", ["hdfs://h/t", "http://example.org/t", "memory://", "s3://", "s3:///x", "gs://", "az://"]
 )
-def test_a_url_without_a_table_gives_a_lakebraid_error(path):
+def test_a_url_without_a_table_gives_a_lakebraid_error(path: str) -> None:
     refused("path argument", LakebraidError, lambda: lb.Table.open(path))
 
 
 @pytest.mark.parametrize("path", [None, 5, object(), ["a"]])
-def test_a_path_of_another_type_is_a_type_error_or_an_invalid_argument(path):
+def test_a_path_of_another_type_is_a_type_error_or_an_invalid_argument(path: Any) -> None:
     with pytest.raises((TypeError, InvalidArgument)):
         lb.Table.open(path)
 
 
-def test_a_file_in_the_place_of_the_table_is_not_a_table(tmp_path):
+def test_a_file_in_the_place_of_the_table_is_not_a_table(tmp_path: Path) -> None:
     file = tmp_path / "table"
     file.write_bytes(b"PAR1")
     refused("not a table", (NotATable, StorageError), lambda: lb.Table.open(file))
@@ -63,7 +64,9 @@ def test_a_file_in_the_place_of_the_table_is_not_a_table(tmp_path):
         ({".hoodie/hoodie.properties/inside": b""}, "hoodie.properties"),
     ],
 )
-def test_a_folder_without_a_hudi_table_is_told_what_it_holds(tmp_path, files, says):
+def test_a_folder_without_a_hudi_table_is_told_what_it_holds(
+    tmp_path: Path, files: dict[str, bytes], says: str
+) -> None:
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
@@ -72,11 +75,13 @@ def test_a_folder_without_a_hudi_table_is_told_what_it_holds(tmp_path, files, sa
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EPERM, errno.EMFILE, errno.ESTALE])
-def test_a_store_that_refuses_is_a_storage_error(tmp_path, monkeypatch, number, cow):
+def test_a_store_that_refuses_is_a_storage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, cow: Target
+) -> None:
     path = cow.saved(tmp_path)
     real = os.open
 
-    def broken(file, *more, **named):
+    def broken(file: Any, *more: Any, **named: Any) -> int:
         if "hoodie.properties" in str(file):
             raise OSError(number, os.strerror(number), file)
         return real(file, *more, **named)
@@ -110,7 +115,9 @@ def _whole(cow: Target) -> dict[str, str]:
         b"hoodie.table.name=t\nhoodie.table.checksum=" + b"9" * 5000 + b"\n",
     ],
 )
-def test_properties_that_are_not_whole_are_refused_and_a_whole_backup_takes_their_place(cow, data):
+def test_properties_that_are_not_whole_are_refused_and_a_whole_backup_takes_their_place(
+    cow: Target, data: bytes
+) -> None:
     cow.put(PROPERTIES, data)
     refused("properties", CorruptFile, lambda: look_at_everything(cow.url))
     cow.put(f"{PROPERTIES}.backup", cow.files[PROPERTIES])
@@ -119,12 +126,12 @@ def test_properties_that_are_not_whole_are_refused_and_a_whole_backup_takes_thei
     refused("properties", CorruptFile, lambda: look_at_everything(cow.url))
 
 
-def test_a_name_of_a_megabyte_in_continued_lines_is_read_in_time(cow):
+def test_a_name_of_a_megabyte_in_continued_lines_is_read_in_time(cow: Target) -> None:
     cow.put(PROPERTIES, b"hoodie.table.name=x\\\n" * 50_000)
     refusal("properties", lambda: lb.Table.open(cow.url))
 
 
-def test_properties_cut_at_any_byte_never_give_a_different_table(cow):
+def test_properties_cut_at_any_byte_never_give_a_different_table(cow: Target) -> None:
     whole = cow.files[PROPERTIES]
     version = _whole(cow)["hoodie.table.version"]
     for end in range(0, len(whole), 3):
@@ -135,7 +142,7 @@ def test_properties_cut_at_any_byte_never_give_a_different_table(cow):
             assert lb.Table.open(cow.url).properties.get("hoodie.table.version", version)[:1] == version[:1]
 
 
-def test_a_table_name_that_steers_terminals_is_printed_harmlessly(cow):
+def test_a_table_name_that_steers_terminals_is_printed_harmlessly(cow: Target) -> None:
     properties = _whole(cow) | {"hoodie.table.name": "\x1b[31m<script>alert(1)</script>\u202e"}
     properties.pop("hoodie.table.checksum", None)
     cow.put(PROPERTIES, format_properties(properties))
@@ -145,7 +152,7 @@ def test_a_table_name_that_steers_terminals_is_printed_harmlessly(cow):
     assert "\x1b" not in html
 
 
-def test_a_pipe_in_the_place_of_the_properties_does_not_stop_the_reader(tmp_path: Path):
+def test_a_pipe_in_the_place_of_the_properties_does_not_stop_the_reader(tmp_path: Path) -> None:
     (tmp_path / ".hoodie").mkdir()
     os.mkfifo(tmp_path / PROPERTIES)
     refused("special file", NotATable, lambda: lb.Table.open(tmp_path))

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,7 +93,7 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("name", sorted(HARMLESS))
-def test_a_base_file_that_is_none_is_refused_or_read_as_nulls(cow, name):
+def test_a_base_file_that_is_none_is_refused_or_read_as_nulls(cow: Target, name: str) -> None:
     base = _base(cow)
     cow.put(base, HARMLESS[name])
     error = refusal("forged Parquet", lambda: read_rows(cow.url), what=name)
@@ -101,7 +103,7 @@ def test_a_base_file_that_is_none_is_refused_or_read_as_nulls(cow, name):
 
 
 @pytest.mark.parametrize("table", ["v9_cow_no_meta", "v9_cow_types_row_writer", "v9_mor_types_compacted"])
-def test_a_base_file_cut_anywhere_is_refused(table):
+def test_a_base_file_cut_anywhere_is_refused(table: str) -> None:
     made = target(table)
     base = _base(made)
     data = made.files[base]
@@ -114,7 +116,7 @@ def test_a_base_file_cut_anywhere_is_refused(table):
 
 
 @pytest.mark.parametrize("table", ["v9_cow_no_meta", "v9_cow_types_row_writer", "v9_mor_types_compacted"])
-def test_a_base_file_with_flipped_bytes_ends_in_rows_or_a_refusal(table):
+def test_a_base_file_with_flipped_bytes_ends_in_rows_or_a_refusal(table: str) -> None:
     made = target(table)
     base = _base(made)
     data, random = made.files[base], Random(11)
@@ -128,7 +130,7 @@ def test_a_base_file_with_flipped_bytes_ends_in_rows_or_a_refusal(table):
     assert outcomes["CorruptFile"] > 5
 
 
-def test_statistics_beyond_the_calendar_do_not_prune_wrongly(cow):
+def test_statistics_beyond_the_calendar_do_not_prune_wrongly(cow: Target) -> None:
     """Bounds that Python's dates cannot hold, in a file whose rows are fine."""
     made = target("v9_mor_order_date")
     schema = lb.Table.open(made.url).schema
@@ -201,7 +203,7 @@ LEGAL = {
 READ = {"times of 96 bits"}
 
 
-def test_files_that_unfold_a_million_times_are_refused_soon_and_in_little_memory(tmp_path):
+def test_files_that_unfold_a_million_times_are_refused_soon_and_in_little_memory(tmp_path: Path) -> None:
     paths = []
     for name, bomb in BOMBS.items():
         made = target("v9_cow_no_meta")
@@ -216,7 +218,7 @@ def test_files_that_unfold_a_million_times_are_refused_soon_and_in_little_memory
         )
 
 
-def test_bombs_in_log_blocks_and_in_the_history_are_refused_soon_and_in_little_memory(tmp_path):
+def test_bombs_in_log_blocks_and_in_the_history_are_refused_soon_and_in_little_memory(tmp_path: Path) -> None:
     from lakebraid.format.log.blocks import format_block, read_blocks
 
     paths = {}
@@ -249,7 +251,7 @@ def test_bombs_in_log_blocks_and_in_the_history_are_refused_soon_and_in_little_m
         assert outcome["error"] == "CorruptFile", (name, outcome)
 
 
-def _judge(name: str, outcome: dict) -> None:
+def _judge(name: str, outcome: dict[str, Any]) -> None:
     TALLY.tried["bomb"] += 1
     TALLY.refused += outcome["error"] is not None
     TALLY.slowest = max(TALLY.slowest, (outcome["seconds"], name))
@@ -261,7 +263,7 @@ def _judge(name: str, outcome: dict) -> None:
     assert is_soon(outcome["seconds"], 20), (name, outcome)
 
 
-def test_the_forge_makes_honest_files_too():
+def test_the_forge_makes_honest_files_too() -> None:
     data = parquet([text_column(b"v", b"abc", 4, codec="gzip"), number_column(b"id", 4)], 4)
     assert pq.read_table(pa.BufferReader(data)).to_pydict() == {"v": ["abc"] * 4, "id": [0] * 4}
     refused("forged Parquet", CorruptFile, lambda: _refuse())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
@@ -12,9 +13,9 @@ import pytest
 import lakebraid as lb
 from lakebraid.errors import CorruptFile
 from lakebraid.format.parquet import footer as parquet_footer
-from lakebraid.format.parquet.chunk import parse_chunk, quick_chunk
+from lakebraid.format.parquet.chunk import Leaf, parse_chunk, quick_chunk
 from lakebraid.format.parquet.rows import open_parquet_file
-from tests.hostile.attack import files_of, read_rows, target
+from tests.hostile.attack import Target, files_of, read_rows, target
 from tests.hostile.confined import read_confined
 from tests.hostile.forge_parquet import INT64, Column, items, number, page, parquet, signed, struct, text, unsigned
 from tests.hostile.mutations import mutate
@@ -42,7 +43,7 @@ KILLERS = {
 }
 
 
-def test_footers_over_which_pyarrow_would_abort_are_refused_and_the_process_lives(tmp_path):
+def test_footers_over_which_pyarrow_would_abort_are_refused_and_the_process_lives(tmp_path: Path) -> None:
     paths = []
     for name, data in KILLERS.items():
         made = target("v9_cow_no_meta")
@@ -57,7 +58,7 @@ def test_footers_over_which_pyarrow_would_abort_are_refused_and_the_process_live
 
 @pytest.mark.parametrize("where", ["id is not null", "id = 5", "id > 3"])
 @pytest.mark.parametrize("name", sorted(KILLERS))
-def test_a_filter_looks_at_no_statistics_that_were_not_checked(cow, name, where):
+def test_a_filter_looks_at_no_statistics_that_were_not_checked(cow: Target, name: str, where: str) -> None:
     cow.put(next(n for n in cow.live() if n.endswith(".parquet")), KILLERS[name])
     with pytest.raises(CorruptFile):
         lb.Table.open(cow.url).to_arrow(where=where)
@@ -74,7 +75,7 @@ def _real_files() -> list[bytes]:
     return [*found, sink.getvalue().to_pybytes()]
 
 
-def test_the_numbers_of_real_footers_are_those_that_pyarrow_reads():
+def test_the_numbers_of_real_footers_are_those_that_pyarrow_reads() -> None:
     for data in _real_files():
         file = open_parquet_file(pa.BufferReader(data), len(data), "a real file")
         for number_, group in enumerate(file.footer.groups):
@@ -91,10 +92,10 @@ def test_the_numbers_of_real_footers_are_those_that_pyarrow_reads():
                 )
 
 
-def test_the_quick_look_at_a_chunk_never_differs_from_the_thorough_one(monkeypatch):
+def test_the_quick_look_at_a_chunk_never_differs_from_the_thorough_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two parsers of one chunk would be a way past the checks if any bytes told them different things."""
     random = Random(9)
-    seen: list[tuple[bytes, int, object]] = []
+    seen: list[tuple[bytes, int, Leaf]] = []
     monkeypatch.setattr(parquet_footer, "quick_chunk", lambda data, at, leaf: seen.append((data, at, leaf)))
     for data in _real_files():
         open_parquet_file(pa.BufferReader(data), len(data), "a real file")
@@ -106,7 +107,7 @@ def test_the_quick_look_at_a_chunk_never_differs_from_the_thorough_one(monkeypat
     assert agreed > 200
 
 
-def _agree(data: bytes, leaf: object) -> bool:
+def _agree(data: bytes, leaf: Leaf) -> bool:
     try:
         quick = quick_chunk(data, 0, leaf)
     except (ValueError, IndexError):
@@ -117,7 +118,7 @@ def _agree(data: bytes, leaf: object) -> bool:
     return True
 
 
-def test_damaged_footers_end_in_rows_or_a_refusal_in_a_process_that_lives(tmp_path):
+def test_damaged_footers_end_in_rows_or_a_refusal_in_a_process_that_lives(tmp_path: Path) -> None:
     """Whatever pyarrow does not survive takes the confined process down, and the test with it."""
     random = Random(10)
     base = next(n for n in target("v9_cow_types_row_writer").live() if n.endswith(".parquet"))

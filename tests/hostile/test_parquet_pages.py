@@ -75,7 +75,7 @@ HABITS += [
 
 @pytest.mark.parametrize("habit", HABITS, ids=str)
 @pytest.mark.parametrize("count", [0, 1, 1000])
-def test_honest_files_of_every_habit_are_read_whole(habit, count):
+def test_honest_files_of_every_habit_are_read_whole(habit: dict[str, Any], count: int) -> None:
     rows, sink = _rows(count), pa.BufferOutputStream()
     pq.write_table(rows, sink, **habit)
     data = sink.getvalue().to_pybytes()
@@ -89,7 +89,7 @@ def test_honest_files_of_every_habit_are_read_whole(habit, count):
         assert pa.concat_tables(found).select(rows.column_names).equals(expected)
 
 
-def test_ordinary_files_are_decoded_in_ordinary_batches():
+def test_ordinary_files_are_decoded_in_ordinary_batches() -> None:
     rows, sink = _rows(20_000), pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="gzip")
     data = sink.getvalue().to_pybytes()
@@ -129,7 +129,7 @@ HEADERS = [
 ]
 
 
-def test_the_quick_look_at_a_header_never_differs_from_the_thorough_one():
+def test_the_quick_look_at_a_header_never_differs_from_the_thorough_one() -> None:
     """Two parsers of one header would be a way past the limits if any bytes told them different things."""
     random = Random(5)
     agreed = 0
@@ -150,7 +150,7 @@ def test_the_quick_look_at_a_header_never_differs_from_the_thorough_one():
 
 
 @pytest.mark.parametrize("beyond", [2**32, 2**33, 2**40])
-def test_a_page_that_means_another_size_in_32_bits_is_refused(beyond):
+def test_a_page_that_means_another_size_in_32_bits_is_refused(beyond: int) -> None:
     """Whoever cuts the number off reads on at the next page, which was then not looked at."""
     hidden = page(bytes(100 << 20), values=3, codec="zstd")
     first = page(bytes(24), values=0)
@@ -163,7 +163,7 @@ def test_a_page_that_means_another_size_in_32_bits_is_refused(beyond):
         _step(file, source, {"id"})
 
 
-def test_a_page_of_the_second_kind_is_not_judged_by_a_header_of_the_first():
+def test_a_page_of_the_second_kind_is_not_judged_by_a_header_of_the_first() -> None:
     """A header may have both, and says by its kind which one counts."""
     decoy = struct(2, number(1, 2**31 - 1), number(1, 0), number(1, 3), number(1, 3))
     real = struct(3, number(1, 0), number(1, 0), number(1, 0), number(1, 0), number(1, 0), number(1, 0))
@@ -176,7 +176,7 @@ def test_a_page_of_the_second_kind_is_not_judged_by_a_header_of_the_first():
         _step(file, source, {"id"})
 
 
-def test_headers_of_random_bytes_are_read_or_refused():
+def test_headers_of_random_bytes_are_read_or_refused() -> None:
     random = Random(6)
     for header in (mutate(base, random) for base in HEADERS for _ in range(2000)):
         TALLY.tried["page header"] += 1
@@ -193,12 +193,12 @@ def test_headers_of_random_bytes_are_read_or_refused():
     "data",
     [b"", b"\x15", b"\x1c" * 1000 + bytes(1000), b"\x19\xf5" + b"\xff" * 9 + b"\x01", b"\x18\xff\xff\xff\xff\x0f"],
 )
-def test_structs_that_are_none_end_at_once(data):
+def test_structs_that_are_none_end_at_once(data: bytes) -> None:
     with pytest.raises((ValueError, IndexError)):
         parse_struct(data, 0)
 
 
-def test_a_page_header_that_does_not_decode_is_refused():
+def test_a_page_header_that_does_not_decode_is_refused() -> None:
     rows, sink = _rows(100), pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="none", use_dictionary=False)
     data = bytearray(sink.getvalue().to_pybytes())
@@ -210,7 +210,7 @@ def test_a_page_header_that_does_not_decode_is_refused():
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "brotli", "lz4"])
-def test_lists_of_short_texts_out_of_a_large_dictionary_are_decoded_in_ordinary_steps(codec):
+def test_lists_of_short_texts_out_of_a_large_dictionary_are_decoded_in_ordinary_steps(codec: str) -> None:
     """By the size of the dictionary alone every text could be as long as all of it."""
     rows = pa.table({"list": [[f"text {n}", f"text {n + 1}", "x"] for n in range(30_000)]})
     sink = pa.BufferOutputStream()
@@ -221,7 +221,7 @@ def test_lists_of_short_texts_out_of_a_large_dictionary_are_decoded_in_ordinary_
     assert _step(file, source, {"list"}) == limits.BATCH_ROWS
 
 
-def test_a_list_of_one_long_text_is_decoded_in_small_steps():
+def test_a_list_of_one_long_text_is_decoded_in_small_steps() -> None:
     rows = pa.table({"list": [["a" * 500_000, "b"]] * 3000})
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd")

@@ -30,7 +30,7 @@ def _without_data(made: Target) -> None:
 
 
 @pytest.mark.parametrize("version", ["10", "7", "0", "-1", "abc", "9.0", "٩", "1e1", str(10**30), "9" * 5000, "9 9"])
-def test_a_table_version_that_is_not_known_is_refused_by_its_number(cow, version):
+def test_a_table_version_that_is_not_known_is_refused_by_its_number(cow: Target, version: str) -> None:
     _set(cow, hoodie__table__version=version)
     _without_data(cow)
     error = refused("properties setting", UnsupportedTable, lambda: lb.Table.open(cow.url))
@@ -57,7 +57,9 @@ def test_a_table_version_that_is_not_known_is_refused_by_its_number(cow, version
         ({"hoodie__table__timeline__timezone": "MARS"}, "MARS"),
     ],
 )
-def test_a_feature_that_cannot_be_read_is_refused_by_its_name(cow, changes, says):
+def test_a_feature_that_cannot_be_read_is_refused_by_its_name(
+    cow: Target, changes: dict[str, str | None], says: str
+) -> None:
     _set(cow, **changes)
     _without_data(cow)
     error = refused("properties setting", UnsupportedTable, lambda: look_at_everything(cow.url))
@@ -69,18 +71,18 @@ def test_a_feature_that_cannot_be_read_is_refused_by_its_name(cow, changes, says
     "folder",
     ["..", "../../x", "/etc", "a/../../b", "a//b", "a\\..\\b", ".", "a\0b", "a\nb", "x/" * 100 + "y", "y" * 5000],
 )
-def test_a_timeline_folder_that_leaves_the_table_is_refused(cow, key, folder):
+def test_a_timeline_folder_that_leaves_the_table_is_refused(cow: Target, key: str, folder: str) -> None:
     _set(cow, **{key: folder})
     refused("timeline folder", (UnsupportedTable, CorruptFile), lambda: look_at_everything(cow.url))
 
 
 @pytest.mark.parametrize("count", ["0", "-5", "1e3", "9" * 30, "9" * 5000, "x", "2147483648", "٣", " 4 "])
-def test_a_number_of_buckets_that_is_none_is_refused(mor, count):
+def test_a_number_of_buckets_that_is_none_is_refused(mor: Target, count: str) -> None:
     _set(mor, hoodie__bucket__index__num__buckets=count, hoodie__index__type="BUCKET")
     refused("properties setting", UnsupportedTable, lambda: look_at_everything(mor.url))
 
 
-def test_a_billion_buckets_cost_nothing(mor):
+def test_a_billion_buckets_cost_nothing(mor: Target) -> None:
     _set(mor, hoodie__bucket__index__num__buckets="2147483647", hoodie__index__type="BUCKET")
     assert refusal("properties setting", lambda: look_at_everything(mor.url)) is None
 
@@ -98,7 +100,7 @@ def test_a_billion_buckets_cost_nothing(mor):
     ],
 )
 @pytest.mark.parametrize("table", ["v9_mor_bucket_nbcc_avro", "v9_mor_no_meta", "v9_cow_partition_dropped"])
-def test_columns_that_are_not_there_end_in_rows_or_a_refusal(table, key, names):
+def test_columns_that_are_not_there_end_in_rows_or_a_refusal(table: str, key: str, names: str) -> None:
     made = target(table)
     _set(made, **{key: names})
     refusal("properties setting", lambda: look_at_everything(made.url))
@@ -106,7 +108,7 @@ def test_columns_that_are_not_there_end_in_rows_or_a_refusal(table, key, names):
 
 
 @pytest.mark.parametrize("table", ["v9_mor_types_avro", "v9_mor_types_parquet", "v9_mor_evolution_nested"])
-def test_any_column_as_key_order_or_delete_mark_ends_in_rows_or_a_refusal(table):
+def test_any_column_as_key_order_or_delete_mark_ends_in_rows_or_a_refusal(table: str) -> None:
     made = target(table)
     for name in lb.Table.open(made.url).schema.names:
         marker = "hoodie__record__merge__property__hoodie__payload__delete__"
@@ -121,7 +123,7 @@ def test_any_column_as_key_order_or_delete_mark_ends_in_rows_or_a_refusal(table)
             refusal("properties setting", lambda: look_at_everything(made.url), what=f"{table} {changes}")
 
 
-def test_a_change_of_every_flag_ends_in_rows_or_a_refusal():
+def test_a_change_of_every_flag_ends_in_rows_or_a_refusal() -> None:
     made = target("v9_mor_partition_encoded")
     properties = parse_properties(made.files[PROPERTIES], "the properties")
     for key in properties:
@@ -142,7 +144,9 @@ def test_a_change_of_every_flag_ends_in_rows_or_a_refusal():
         "hoodie.lakebraid.clock_skew_ms",
     ],
 )
-def test_a_number_in_the_properties_that_is_none_is_passed_over_or_refused_by_name(cow, name, number):
+def test_a_number_in_the_properties_that_is_none_is_passed_over_or_refused_by_name(
+    cow: Target, name: str, number: str
+) -> None:
     _set(cow, **{name.replace(".", "__"): number})
     with contextlib.suppress(LakebraidError):  # nothing else may be raised
         table = lb.Table.open(cow.url)

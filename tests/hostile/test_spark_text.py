@@ -36,7 +36,7 @@ def _saying(column: str, value: str) -> list[Predicate]:
 
 
 @pytest.mark.parametrize("name", [name for name in EVIL if "$" not in name])
-def test_no_name_and_no_value_can_say_more_than_they_are(spark, name):
+def test_no_name_and_no_value_can_say_more_than_they_are(spark: SparkSession, name: str) -> None:
     """Every row holds its own value; a filter that was broken out of would keep others, or none, or fail."""
     frame = spark.createDataFrame([(value, number) for number, value in enumerate(EVIL)], ["text", "id"])
     frame = frame.withColumnRenamed("text", name)
@@ -50,7 +50,9 @@ def test_no_name_and_no_value_can_say_more_than_they_are(spark, name):
         assert list(row) == [value == held for value, _ in cases], (name, held)
 
 
-def test_spark_gives_the_rows_of_columns_whose_names_it_would_rewrite(spark, cow: Target, tmp_path: Path):
+def test_spark_gives_the_rows_of_columns_whose_names_it_would_rewrite(
+    spark: SparkSession, cow: Target, tmp_path: Path
+) -> None:
     names = ["id", "ID", "${x}", "${spark.app.name}"]
     commit_with(cow, record([{"name": name, "type": ["null", "string"]} for name in names]))
     table = lb.Table.open(cow.saved(tmp_path))

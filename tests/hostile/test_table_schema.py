@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ def commit_with(cow: Target, schema_text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["record", "array", "map", "union"])
 @pytest.mark.parametrize("depth", [SCHEMA_DEPTH_MAX + 1, 40, 150])
-def test_a_table_schema_nested_too_deeply_is_refused(cow, kind, depth):
+def test_a_table_schema_nested_too_deeply_is_refused(cow: Target, kind: str, depth: int) -> None:
     commit_with(
         cow, json.dumps({"type": "record", "name": "t", "fields": [{"name": "a", "type": nested(depth, kind)}]})
     )
@@ -55,13 +56,13 @@ def test_a_table_schema_nested_too_deeply_is_refused(cow, kind, depth):
         '{"type":"record","name":"t","fields":[{"name":"a","type":{"type":"bytes","logicalType":"decimal","precision":99}}]}',
     ],
 )
-def test_a_table_schema_that_is_none_ends_in_rows_or_a_refusal(cow, text):
+def test_a_table_schema_that_is_none_ends_in_rows_or_a_refusal(cow: Target, text: str) -> None:
     commit_with(cow, text)
     refusal("table schema", lambda: look_at_everything(cow.url), what=text[:60])
 
 
-def test_a_schema_that_doubles_at_every_level_is_refused(cow):
-    schema: dict = {
+def test_a_schema_that_doubles_at_every_level_is_refused(cow: Target) -> None:
+    schema: dict[str, Any] = {
         "type": "record",
         "name": "r0",
         "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}],
@@ -79,7 +80,7 @@ def record(fields: list[dict[str, Any]]) -> str:
     return json.dumps({"type": "record", "name": "t", "fields": fields})
 
 
-def test_fifty_thousand_columns_open_and_read_in_bounded_time(cow):
+def test_fifty_thousand_columns_open_and_read_in_bounded_time(cow: Target) -> None:
     count = 50_000
     old = [{"name": n, "type": ["null", "string"]} for n in ("id", "v", "part")]
     wide = old + [{"name": f"column_{n}", "type": ["null", "long"]} for n in range(count)]
@@ -93,7 +94,7 @@ def test_fifty_thousand_columns_open_and_read_in_bounded_time(cow):
     refused("wide schema", InvalidArgument, lambda: table.to_arrow(where="colum = 1"), seconds_max=10)
 
 
-def test_more_columns_than_the_limit_are_refused(cow):
+def test_more_columns_than_the_limit_are_refused(cow: Target) -> None:
     commit_with(cow, record([{"name": f"c{n}", "type": "int"} for n in range(SCHEMA_FIELDS_MAX + 1)]))
     refused("wide schema", LakebraidError, lambda: lb.Table.open(cow.url).to_arrow(), seconds_max=10)
 
@@ -118,7 +119,7 @@ ODD_NAMES = [
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_columns_with_odd_names_are_read_filtered_and_shown_harmlessly(cow, name):
+def test_columns_with_odd_names_are_read_filtered_and_shown_harmlessly(cow: Target, name: str) -> None:
     commit_with(cow, record([{"name": "id", "type": "string"}, {"name": name, "type": ["null", "long"]}]))
     table = lb.Table.open(cow.url)
     assert refusal("column name", lambda: look_at_everything(cow.url)) is None
@@ -130,7 +131,7 @@ def test_columns_with_odd_names_are_read_filtered_and_shown_harmlessly(cow, name
     refused("column name", InvalidArgument, lambda: table.to_arrow(where=f"{quoted} = 'x'"))
 
 
-def test_names_that_differ_in_case_only_must_be_written_exactly(cow):
+def test_names_that_differ_in_case_only_must_be_written_exactly(cow: Target) -> None:
     commit_with(cow, record([{"name": n, "type": ["null", "string"]} for n in ("id", "ID", "Id")]))
     table = lb.Table.open(cow.url)
     assert table.to_arrow(columns=["ID"]).column_names == ["ID"]
@@ -142,11 +143,13 @@ def test_names_that_differ_in_case_only_must_be_written_exactly(cow):
 @pytest.mark.parametrize(
     "kind", ["bytes", "boolean", {"type": "array", "items": "int"}, {"type": "map", "values": "int"}]
 )
-def test_a_schema_of_other_types_than_the_files_ends_in_rows_or_a_refusal(cow, mor, kind):
+def test_a_schema_of_other_types_than_the_files_ends_in_rows_or_a_refusal(
+    cow: Target, mor: Target, kind: dict[str, str] | str
+) -> None:
     for made in (cow, mor):
         schema = lb.Table.open(made.url).schema
         for name in schema.names:
             fields = [{"name": n, "type": ["null", kind if n == name else "string"]} for n in schema.names]
             commit_with(made, record(fields))
-            refusal("other type", lambda url=made.url: look_at_everything(url), what=f"{name} {kind}")
+            refusal("other type", partial(look_at_everything, made.url), what=f"{name} {kind}")
     assert isinstance(schema, pa.Schema)

@@ -60,7 +60,7 @@ REAL = _one_of_each()
 
 
 @pytest.mark.parametrize("kind", sorted(REAL))
-def test_a_timeline_file_cut_at_any_byte_is_refused(kind):
+def test_a_timeline_file_cut_at_any_byte_is_refused(kind: str) -> None:
     data, parse = REAL[kind], PARSERS[kind[2:]]
     parse(data, "whole")
     for end in range(1, len(data)):
@@ -71,7 +71,7 @@ def test_a_timeline_file_cut_at_any_byte_is_refused(kind):
 
 
 @pytest.mark.parametrize("kind", sorted(REAL))
-def test_a_timeline_file_with_any_byte_changed_is_read_or_refused(kind):
+def test_a_timeline_file_with_any_byte_changed_is_read_or_refused(kind: str) -> None:
     data, parse = REAL[kind], PARSERS[kind[2:]]
     for at in range(len(data)):
         for value in (0x01, 0x80, 0xFF):
@@ -147,14 +147,14 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", sorted(FORGED))
-def test_a_forged_avro_commit_is_refused(cow: Target, name):
+def test_a_forged_avro_commit_is_refused(cow: Target, name: str) -> None:
     commit = cow.named(r"timeline/\d+_\d+\.commit$")[-1]
     cow.put(commit, FORGED[name])
     refused("forged Avro", CorruptFile, lambda: lb.Table.open(cow.url).to_arrow(), what=name)
     refusal("forged Avro", lambda: look_at_everything(cow.url), what=name)
 
 
-def test_a_deflate_bomb_is_refused(cow: Target):
+def test_a_deflate_bomb_is_refused(cow: Target) -> None:
     packer = zlib.compressobj(9, wbits=-15)
     body = packer.compress(format_long(2**31) + bytes(200_000_000)) + packer.flush()
     commit = cow.named(r"timeline/\d+_\d+\.commit$")[-1]
@@ -186,7 +186,7 @@ JSON_COMMITS = [
 ]
 
 
-def test_json_commits_of_version_6_end_in_rows_or_a_refusal():
+def test_json_commits_of_version_6_end_in_rows_or_a_refusal() -> None:
     made = target("v6_mor_bucket")
     for commit in made.named(r"\.hoodie/\d+\.(commit|deltacommit)$"):
         each("JSON commit", made, commit, JSON_COMMITS)
@@ -194,7 +194,7 @@ def test_json_commits_of_version_6_end_in_rows_or_a_refusal():
         each("JSON commit", made, commit, [whole[:end] for end in range(1, len(whole), len(whole) // 25)])
 
 
-def test_garbage_in_pending_instants_changes_no_row():
+def test_garbage_in_pending_instants_changes_no_row() -> None:
     made = target("v9_mor_pending_write_and_compaction")
     rows = lb.Table.open(made.url).to_arrow().to_pydict()
     pending = made.named(r"timeline/\d+\.[a-z.]*(requested|inflight)$")
@@ -207,7 +207,7 @@ def test_garbage_in_pending_instants_changes_no_row():
         made.restore(name)
 
 
-def test_a_thousand_empty_commits_do_not_wait_for_each(cow):
+def test_a_thousand_empty_commits_do_not_wait_for_each(cow: Target) -> None:
     first = cow.named(r"timeline/\d+_\d+\.commit$")[0]
     for number in range(1000):
         time = f"2030010100{number // 60:04d}{number % 60:02d}0"[:17].ljust(17, "0")
@@ -252,12 +252,12 @@ class _OldFiles:
         "20260101000000000_20260101000000001.savepoint",
     ],
 )
-def test_times_that_are_in_no_calendar_end_in_rows_or_a_refusal(cow, name):
+def test_times_that_are_in_no_calendar_end_in_rows_or_a_refusal(cow: Target, name: str) -> None:
     cow.put(f".hoodie/timeline/{name}", b"")
     refusal("timeline name", lambda: look_at_everything(cow.url), what=name)
 
 
-def test_splitting_a_container_gives_its_body():
+def test_splitting_a_container_gives_its_body() -> None:
     data = REAL["v9.clean"]
     schema, body = split(data)
     assert parse_clean_metadata(container(schema, body), "rebuilt") == parse_clean_metadata(data, "whole")

@@ -6,7 +6,10 @@ import decimal
 import json
 import re
 import uuid
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -17,22 +20,18 @@ OLD_COMPLETED = re.compile(r"^(\d{17})\.(commit|deltacommit|replacecommit|rollba
 WRITES = ("commit", "deltacommit", "replacecommit")
 
 
-def all_answers(spark: SparkSession, path: str) -> dict:
+def all_answers(spark: SparkSession, path: str) -> dict[str, Any]:
     """Schema, snapshot, read-optimised view, as-of and incremental reads at each completed time."""
     # A table without a single commit has no answer but its schema, and Hudi may refuse even that.
     done = completed(path)
-    found: dict = {"timeline": timeline(path), "completed": done}
+    found: dict[str, Any] = {"timeline": timeline(path), "completed": done}
     found["schema"] = answer(lambda: columns(query(spark, path, "snapshot")))
-    found["snapshot"] = answer(lambda: encode_rows(query(spark, path, "snapshot")))
-    found["read_optimized"] = answer(lambda: encode_rows(query(spark, path, "read_optimized")))
+    found["snapshot"] = answer(partial(rows_of, spark, path, "snapshot"))
+    found["read_optimized"] = answer(partial(rows_of, spark, path, "read_optimized"))
     times = sorted({completion for _, completion, action in done if action in WRITES})
-    found["as_of"] = {
-        time: answer(lambda time=time: encode_rows(query(spark, path, "as_of", {"as.of.instant": time})))
-        for time in times
-    }
+    found["as_of"] = {time: answer(partial(rows_of, spark, path, "as_of", {"as.of.instant": time})) for time in times}
     found["incremental_after"] = {
-        time: answer(lambda time=time: encode_rows(query(spark, path, "incremental", begin(time))))
-        for time in ["000", *times]
+        time: answer(partial(rows_of, spark, path, "incremental", begin(time))) for time in ["000", *times]
     }
     return found
 
@@ -41,7 +40,7 @@ def begin(time: str) -> dict[str, str]:
     return {"hoodie.datasource.read.begin.instanttime": time}
 
 
-def query(spark: SparkSession, path: str, mode: str, options: dict | None = None) -> DataFrame:
+def query(spark: SparkSession, path: str, mode: str, options: dict[str, str] | None = None) -> DataFrame:
     kind = {"snapshot": "snapshot", "as_of": "snapshot", "cdc": "incremental"}.get(mode, mode)
     reader = spark.read.format("hudi").option("hoodie.datasource.query.type", kind)
     if mode == "cdc":
@@ -51,7 +50,13 @@ def query(spark: SparkSession, path: str, mode: str, options: dict | None = None
     return reader.options(**(options or {})).load(path)
 
 
-def answer(ask) -> object:
+def rows_of(
+    spark: SparkSession, path: str, mode: str, options: dict[str, str] | None = None
+) -> list[dict[str, object]]:
+    return encode_rows(query(spark, path, mode, options))
+
+
+def answer(ask: Callable[[], object]) -> object:
     """The answer, or Hudi's refusal: that, too, is an answer worth keeping."""
     try:
         return ask()
@@ -85,11 +90,11 @@ def completed(path: str) -> list[list[str]]:
     return sorted(found, key=lambda one: one[1])
 
 
-def columns(frame: DataFrame) -> dict:
+def columns(frame: DataFrame) -> dict[str, Any]:
     return frame.schema.jsonValue()
 
 
-def encode_rows(frame: DataFrame) -> list:
+def encode_rows(frame: DataFrame) -> list[dict[str, object]]:
     kept = [name for name in frame.columns if name not in LEFT_OUT]
     rows = [{name: encode(row[name]) for name in kept} for row in frame.collect()]
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))

@@ -21,16 +21,20 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from typing import IO, Any
 
-import answers
 import pyspark
-import tables
-import tables_keys
-import tables_merging
-import tables_services
-import tables_types
-import tables_versions
 from pyspark.sql import DataFrame, SparkSession, functions
+
+from tests.interop import (
+    answers,
+    tables,
+    tables_keys,
+    tables_merging,
+    tables_services,
+    tables_types,
+    tables_versions,
+)
 
 
 def main() -> None:
@@ -50,7 +54,7 @@ def main() -> None:
     spark.stop()
 
 
-def say(out, value: dict) -> None:
+def say(out: IO[str], value: dict[str, Any]) -> None:
     out.write(json.dumps(value) + "\n")
     out.flush()
 
@@ -83,20 +87,20 @@ def session(jar: str) -> SparkSession:
     return spark
 
 
-def make(spark: SparkSession, command: dict) -> dict:
+def make(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     return tables.make(spark, command["table"], command["root"])
 
 
-def all_answers(spark: SparkSession, command: dict) -> dict:
+def all_answers(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     return answers.all_answers(spark, command["path"])
 
 
-def read(spark: SparkSession, command: dict) -> dict:
+def read(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     frame = answers.query(spark, command["path"], command.get("mode", "snapshot"), command.get("options", {}))
     return {"schema": frame.schema.jsonValue(), "rows": answers.encode_rows(frame)}
 
 
-def write(spark: SparkSession, command: dict) -> dict:
+def write(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     options = {str(key): str(value) for key, value in command.get("options", {}).items()}
     rows_of(spark, command["rows"]).write.format("hudi").options(**options).mode(
         command.get("save_mode", "append")
@@ -106,17 +110,17 @@ def write(spark: SparkSession, command: dict) -> dict:
     return {"completed": answers.completed(command["path"])}
 
 
-def begin(spark: SparkSession, command: dict) -> None:
+def begin(spark: SparkSession, command: dict[str, Any]) -> None:
     given = command["rows"]
     hudi = tables.Hudi(spark, "it", command["path"], ddl=given["schema"])
     OPEN[hudi.path] = hudi.slow([tuple(row.values()) for row in given["json"]], options=command.get("options", {}))
 
 
-def finish(_: SparkSession, command: dict) -> None:
+def finish(_: SparkSession, command: dict[str, Any]) -> None:
     OPEN.pop(command["path"]).finish()
 
 
-def rows_of(spark: SparkSession, rows: object) -> DataFrame:
+def rows_of(spark: SparkSession, rows: str | dict[str, Any]) -> DataFrame:
     if isinstance(rows, str):
         return spark.read.parquet(rows)
     if "parquet" in rows:
@@ -126,16 +130,16 @@ def rows_of(spark: SparkSession, rows: object) -> DataFrame:
     return spark.read.schema(rows["schema"]).json(lines)
 
 
-def sql(spark: SparkSession, command: dict) -> list:
+def sql(spark: SparkSession, command: dict[str, Any]) -> list[Any]:
     return answers.encode_rows(spark.sql(command["text"]))
 
 
-def log_compact(spark: SparkSession, command: dict) -> str:
+def log_compact(spark: SparkSession, command: dict[str, Any]) -> str:
     hudi = tables.Hudi(spark, "it", command["path"], options=command["options"])
     return hudi.plan_log_compaction() if command["step"] == "plan" else hudi.run_log_compaction(command["instant"])
 
 
-def definitions(_: SparkSession, __: dict) -> list:
+def definitions(_: SparkSession, __: dict[str, Any]) -> list[Any]:
     return sorted(tables.DEFINITIONS)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the stored reference tables anew with Apache Hudi: `python tests/interop/make_reference_tables.py [name ...]`.
+"""Makes the stored reference tables anew with Apache Hudi: `uv run python -m tests.interop.make_reference_tables [name ...]`.
 
 Each table becomes `tests/data/<name>.zip` (the files) and `tests/data/<name>.json` (Hudi's answers).
 """
@@ -10,8 +10,9 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
-from referee import Referee  # this folder is the script's own
+from tests.interop.referee import Referee
 
 DATA = Path(__file__).parent.parent / "data"
 ZIP_BYTES_MAX = 60_000
@@ -24,7 +25,7 @@ def main(names: list[str]) -> None:
             print(name, flush=True)
 
 
-def store(made: Path, answers: dict) -> None:
+def store(made: Path, answers: dict[str, Any]) -> None:
     archive = DATA / f"{made.name}.zip"
     pack(made, archive)
     if archive.stat().st_size > ZIP_BYTES_MAX:
@@ -44,7 +45,7 @@ def pack(made: Path, archive: Path) -> None:
                 packed.write(path, inside + "/")
 
 
-def one_row_a_line(answers: dict) -> str:
+def one_row_a_line(answers: dict[str, Any]) -> str:
     """JSON that is small and still shows in a diff which rows changed."""
     lines = [f"{json.dumps(key)}: {as_lines(answers[key])}" for key in sorted(answers)]
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,8 @@ def deletes_ordered_by(path: Path, kind: str, *, into_base: bool) -> Written:
 
 for _kind in ORDERINGS:
     for _into_base in (False, True):
-        DEFINITIONS[f"deletes_by_{_kind}_over_{'base' if _into_base else 'log'}"] = lambda path, k=_kind, b=_into_base: (
-            deletes_ordered_by(path, k, into_base=b)
+        DEFINITIONS[f"deletes_by_{_kind}_over_{'base' if _into_base else 'log'}"] = partial(
+            deletes_ordered_by, kind=_kind, into_base=_into_base
         )
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 HUDI = "1.2.0"
 COORDINATE = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{HUDI}"
 REQUIREMENTS = ("pyspark==3.5.*", "pyarrow>=15,<23")
@@ -47,7 +47,7 @@ class Referee:
         home = environment()
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
             process = subprocess.Popen(
-                [str(home / "bin" / "python"), str(HERE / "hudi_worker.py")],
+                [str(home / "bin" / "python"), "-m", "tests.interop.hudi_worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -83,7 +83,8 @@ class Referee:
         line = self._process.stdout.readline()  # type: ignore[union-attr]
         if not line:
             raise RefereeMissing(f"The worker ended without an answer: {self._last_words()}")
-        return json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _last_words(self) -> str:
         self._log.seek(0)
@@ -128,7 +129,7 @@ def worker_environment(home: Path) -> dict[str, str]:
         "REFEREE_JAR": jar(),
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": python,
-        "PYTHONPATH": str(HERE),
+        "PYTHONPATH": str(ROOT),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "TZ": "UTC",
     }

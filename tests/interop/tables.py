@@ -5,12 +5,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import answers
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import udf
 
+from tests.interop import answers
+
+Options = dict[str, str]
+Rows = Sequence[tuple[Any, ...]]
 Definition = Callable[["Hudi"], None]
 DEFINITIONS: dict[str, tuple[str, Definition]] = {}
 
@@ -57,7 +62,7 @@ def table(what: str) -> Callable[[Definition], Definition]:
     return register
 
 
-def make(spark: SparkSession, name: str, root: str) -> dict:
+def make(spark: SparkSession, name: str, root: str) -> dict[str, Any]:
     """Writes the table under `root` and returns Hudi's own answers about it."""
     what, definition = DEFINITIONS[name]
     hudi = Hudi(spark, name, f"{root}/{name}")
@@ -75,14 +80,20 @@ class Hudi:
     path: str
     ddl: str = ""
     options: dict[str, str] = field(default_factory=dict)
-    extras: dict = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=dict)
 
     def define(
-        self, ddl: str, *, keys: str = "id", ordering: str = "ts", partition: str = "part", mor: bool = True, **more
+        self,
+        ddl: str,
+        *,
+        keys: str = "id",
+        ordering: str = "ts",
+        partition: str = "part",
+        mor: bool = True,
+        options: Options | None = None,
     ) -> None:
-        """What all later writes share. `more` are Hudi options with dots written as double underscores, or one dict `options`."""
+        """What all later writes share."""
         self.ddl = ddl
-        extra = more.pop("options", {})
         self.options = (
             QUIET
             | ONE_BUCKET
@@ -99,31 +110,31 @@ class Hudi:
             self.options["hoodie.datasource.write.keygenerator.class"] = (
                 "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
             )
-        self.options |= extra
+        self.options |= options or {}
 
-    def frame(self, rows: Sequence[tuple], ddl: str = "") -> DataFrame:
+    def frame(self, rows: Rows, ddl: str = "") -> DataFrame:
         return self.spark.createDataFrame(list(rows), ddl or self.ddl).coalesce(1)
 
-    def write(self, operation: str, rows: Sequence[tuple] | DataFrame, ddl: str = "", **options) -> None:
+    def write(self, operation: str, rows: Rows | DataFrame, ddl: str = "", *, options: Options | None = None) -> None:
         frame = rows if isinstance(rows, DataFrame) else self.frame(rows, ddl)
-        used = self.options | {"hoodie.datasource.write.operation": operation} | options.get("options", {})
+        used = self.options | {"hoodie.datasource.write.operation": operation} | (options or {})
         frame.write.format("hudi").options(**used).mode("append").save(self.path)
 
-    def upsert(self, rows: Sequence[tuple] | DataFrame, ddl: str = "", **options) -> None:
-        self.write("upsert", rows, ddl, **options)
+    def upsert(self, rows: Rows | DataFrame, ddl: str = "", *, options: Options | None = None) -> None:
+        self.write("upsert", rows, ddl, options=options)
 
-    def delete(self, rows: Sequence[tuple], ddl: str = "", **options) -> None:
-        self.write("delete", rows, ddl, **options)
+    def delete(self, rows: Rows, ddl: str = "", *, options: Options | None = None) -> None:
+        self.write("delete", rows, ddl, options=options)
 
-    def fail(self, rows: Sequence[tuple], ddl: str = "", **options) -> None:
+    def fail(self, rows: Rows, ddl: str = "", *, options: Options | None = None) -> None:
         """A writer that dies after its data files and before its commit."""
         try:
-            self.write("upsert", rows, ddl, options=FAILING | options.get("options", {}))
+            self.write("upsert", rows, ddl, options=FAILING | (options or {}))
         except Exception:  # noqa: BLE001  its failure is the point
             return
         raise AssertionError("the failing write did not fail")
 
-    def sql(self, text: str) -> list:
+    def sql(self, text: str) -> list[Row]:
         return self.spark.sql(text.format(path=self.path, table=self.name)).collect()
 
     def set(self, **settings: str) -> None:
@@ -137,7 +148,7 @@ class Hudi:
         parts = f" partitioned by ({partition})" if partition else ""
         self.sql(f"create table {{table}} ({columns}) using hudi{parts} tblproperties ({listed}) location '{{path}}'")
 
-    def call(self, procedure: str, options: dict[str, str] | None = None, **arguments: object) -> list:
+    def call(self, procedure: str, options: dict[str, str] | None = None, **arguments: object) -> list[Row]:
         texts = [f"{key} => {quote(value)}" for key, value in arguments.items()]
         given = {key: value for key, value in self.options.items() if key in SERVICE_OPTIONS} | (options or {})
         if "hoodie.index.type" in given:  # checked by Hudi, used by no service
@@ -163,7 +174,7 @@ class Hudi:
             instant = client.scheduleLogCompaction(self.java("org.apache.hudi.common.util.Option").empty())
             if not instant.isPresent():
                 raise AssertionError("Hudi planned no log compaction")
-            return instant.get()
+            return str(instant.get())
         finally:
             client.close()
 
@@ -175,9 +186,9 @@ class Hudi:
         finally:
             client.close()
 
-    def client(self, options: dict[str, str]):
+    def client(self, options: Options) -> Any:
         used = self.options | options
-        settings = self.spark.sparkContext._jvm.java.util.HashMap()
+        settings = self.java("java.util.HashMap")()
         for key, value in used.items():
             settings.put(key, value)
         schema = ""
@@ -189,25 +200,23 @@ class Hudi:
             settings,
         )
 
-    def java(self, name: str):
-        found = self.spark.sparkContext._jvm
+    def java(self, name: str) -> Any:
+        found: Any = self.spark.sparkContext._jvm
         for part in name.split("."):
             found = getattr(found, part)
         return found
 
     def keep(self, name: str) -> None:
         """Remembers the snapshot of this moment as an extra answer."""
-        self.extras[name] = answers.answer(
-            lambda: answers.encode_rows(answers.query(self.spark, self.path, "snapshot"))
-        )
+        self.extras[name] = answers.answer(partial(answers.rows_of, self.spark, self.path, "snapshot"))
 
-    def slow(self, rows: Sequence[tuple], ddl: str = "", **options) -> "Slow":
+    def slow(self, rows: Rows, ddl: str = "", *, options: Options | None = None) -> "Slow":
         """A writer that has begun and waits in the middle until it is told to go on."""
         return Slow(self, rows, ddl, options)
 
 
 class Slow:
-    def __init__(self, hudi: Hudi, rows: Sequence[tuple], ddl: str, options: dict) -> None:
+    def __init__(self, hudi: Hudi, rows: Rows, ddl: str, options: Options | None) -> None:
         self.gate = Path(f"{hudi.path}.gate{time.monotonic_ns()}")
         gate, reached = self.gate, Path(f"{self.gate}.reached")
 
@@ -228,9 +237,9 @@ class Slow:
         # From here on it has looked at the table: what others commit now is news to it.
         wait_for(lambda: reached.exists() or self.trouble, "a slow writer's first row")
 
-    def _write(self, hudi: Hudi, held: DataFrame, options: dict) -> None:
+    def _write(self, hudi: Hudi, held: DataFrame, options: Options | None) -> None:
         try:
-            hudi.upsert(held, **options)
+            hudi.upsert(held, options=options)
         except Exception as trouble:  # noqa: BLE001  handed to finish()
             self.trouble.append(trouble)
 

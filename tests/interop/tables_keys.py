@@ -4,7 +4,7 @@
 import datetime as dt
 import decimal
 
-from tables import NBCC, ONE_BUCKET, Hudi, table
+from tests.interop.tables import NBCC, ONE_BUCKET, Hudi, table
 
 GENERATOR = "hoodie.datasource.write.keygenerator.class"
 GENERATORS = "org.apache.hudi.keygen."

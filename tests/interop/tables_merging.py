@@ -3,7 +3,9 @@
 
 import datetime as dt
 
-from tables import NBCC, ONE_BUCKET, Hudi, table
+from pyspark.sql import DataFrame
+
+from tests.interop.tables import NBCC, ONE_BUCKET, Hudi, table
 
 ROW = "id int, name string, price double, ts long, part string"
 PARTIAL = {
@@ -94,7 +96,7 @@ def order_by(kind: str) -> None:
 
 
 def ordered(hudi: Hudi, sql_type: str, low: str, middle: str, high: str) -> None:
-    def rows(name: str, values: dict[int, str], deleted: bool = False):
+    def rows(name: str, values: dict[int, str], deleted: bool = False) -> DataFrame:
         listed = ", ".join(
             f"({key}, '{name}', cast({value} as {sql_type}), 'p', {str(deleted).lower()})"
             for key, value in values.items()

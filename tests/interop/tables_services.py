@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What table services and overlapping writers leave behind."""
 
-from tables import NBCC, ONE_BUCKET, Hudi, table
-from tables_merging import WIDE, sql_table
+from functools import partial
+from typing import Any
+
+from tests.interop import answers
+from tests.interop.tables import NBCC, ONE_BUCKET, Hudi, table
+from tests.interop.tables_merging import WIDE, sql_table
 
 ROW = "id int, name string, ts bigint, part string, _hoodie_is_deleted boolean"
 BLOOM = {"hoodie.index.type": "BLOOM"}
 SIMPLE = {"hoodie.index.type": "SIMPLE"}
 
 
-def rows(name: str, values: dict[int, int], part: str = "p", deleted: bool = False) -> list[tuple]:
+def rows(name: str, values: dict[int, int], part: str = "p", deleted: bool = False) -> list[tuple[Any, ...]]:
     return [(key, name, ts, part, deleted) for key, ts in values.items()]
 
 
@@ -152,8 +156,6 @@ def v9_mor_restore(hudi: Hudi) -> None:
 
 
 def latest(hudi: Hudi) -> str:
-    import answers
-
     return answers.completed(hudi.path)[-1][0]
 
 
@@ -223,8 +225,6 @@ def v9_cow_cdc_keys_only(hudi: Hudi) -> None:
 
 
 def changes(hudi: Hudi, *, compact: bool = True) -> None:
-    import answers
-
     hudi.upsert(rows("base", {1: 10, 2: 10, 3: 10}))
     hudi.upsert(rows("u", {1: 20, 2: 5, 4: 10}) + rows("", {3: 20}, deleted=True))
     if compact:
@@ -232,8 +232,6 @@ def changes(hudi: Hudi, *, compact: bool = True) -> None:
     hudi.delete(rows("", {1: 0}))
     hudi.upsert(rows("back", {1: 1}))
     hudi.extras["cdc_after"] = {
-        time: answers.answer(
-            lambda time=time: answers.encode_rows(answers.query(hudi.spark, hudi.path, "cdc", answers.begin(time)))
-        )
+        time: answers.answer(partial(answers.rows_of, hudi.spark, hudi.path, "cdc", answers.begin(time)))
         for time in ["000", *(one[1] for one in answers.completed(hudi.path))]
     }

@@ -3,8 +3,10 @@
 
 import datetime as dt
 import decimal
+from collections.abc import Callable
+from typing import Any
 
-from tables import NBCC, ONE_BUCKET, Hudi, table
+from tests.interop.tables import NBCC, ONE_BUCKET, Hudi, table
 
 TYPES = """id string, tiny tinyint, small smallint, i int, l bigint, f float, d double, b boolean, s string, bin binary,
  dec10 decimal(10,2), dec20 decimal(20,5), dec38 decimal(38,10), day date, at timestamp, ints array<int>,
@@ -13,7 +15,7 @@ TYPES = """id string, tiny tinyint, small smallint, i int, l bigint, f float, d 
  grid array<array<int>>, ts bigint, part string"""
 
 
-def full(key: str, ts: int, mark: int) -> tuple:
+def full(key: str, ts: int, mark: int) -> tuple[Any, ...]:
     """A row with all fields set; `mark` makes it different from others."""
     money = decimal.Decimal(mark) + decimal.Decimal("0.25")
     moment = dt.datetime(2024, 2, 29, 23, 59, 59, 123456, dt.UTC) + dt.timedelta(days=mark)
@@ -26,11 +28,11 @@ def full(key: str, ts: int, mark: int) -> tuple:
     )  # fmt: skip
 
 
-def bare(key: str, ts: int) -> tuple:
+def bare(key: str, ts: int) -> tuple[Any, ...]:
     return (key, *[None] * 20, ts, "p")
 
 
-def empty(key: str, ts: int) -> tuple:
+def empty(key: str, ts: int) -> tuple[Any, ...]:
     """Empty where a value can be empty, the extremes where it can be extreme."""
     nothing = (0, 0, 0, 0, 0.0, -0.0, False, "", b"", decimal.Decimal("-99999999.99"), decimal.Decimal(0))
     old = (dt.date(1582, 10, 15), dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.UTC))
@@ -50,7 +52,7 @@ def empty(key: str, ts: int) -> tuple:
     )
 
 
-def strict(key: str, ts: int, mark: int) -> tuple:
+def strict(key: str, ts: int, mark: int) -> tuple[Any, ...]:
     """A row without null elements in lists: the old two-level form cannot hold them."""
     row = list(full(key, ts, mark))
     row[15], row[16], row[20] = [1, mark], row[16][:1], [[1], [], [mark]]
@@ -58,7 +60,7 @@ def strict(key: str, ts: int, mark: int) -> tuple:
     return tuple(row)
 
 
-def all_types(hudi: Hudi, row, options: dict[str, str]) -> None:
+def all_types(hudi: Hudi, row: Callable[[str, int, int], tuple[Any, ...]], options: dict[str, str]) -> None:
     hudi.define(TYPES, options=options)
     hudi.upsert([row("a", 10, 1), bare("b", 10), empty("c", 10), row("d", 10, 2), row("e", 10, 3)])
     hudi.upsert([bare("a", 20), row("b", 20, 4), row("c", 20, 5), empty("d", 20), row("e", 5, 6), row("f", 20, 7)])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of the older versions 8 and 6, as Hudi 1.2.0 still writes them."""
 
-from tables import ONE_BUCKET, Hudi, table
-from tables_services import ROW, SIMPLE, rows
+from tests.interop.tables import ONE_BUCKET, Hudi, table
+from tests.interop.tables_merging import WIDE, partial, sql_table
+from tests.interop.tables_services import ROW, SIMPLE, rows
 
 OLD = {"hoodie.write.auto.upgrade": "false"}
 EIGHT = OLD | {"hoodie.write.table.version": "8"}
@@ -85,8 +86,6 @@ def v6_mor_archived(hudi: Hudi) -> None:
 
 @table("version 8, SQL-made: MERGE INTO partial updates")
 def v8_mor_partial(hudi: Hudi) -> None:
-    from tables_merging import WIDE, partial, sql_table
-
     hudi.spark.conf.set("hoodie.write.auto.upgrade", "false")
     hudi.spark.conf.set("hoodie.write.table.version", "8")
     try:

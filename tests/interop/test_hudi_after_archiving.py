@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.kit.reference import our_rows, unpack
 
 pytestmark = pytest.mark.interop
 
-KEEP = {"keep_min": 2, "keep_max": 3}
+KEEP: dict[str, Any] = {"keep_min": 2, "keep_max": 3}
 BEGIN = "hoodie.datasource.read.begin.instanttime"
 
 

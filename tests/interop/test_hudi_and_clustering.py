@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from lakebraid.txn.checks.file_groups import STRATEGY, UPDATES
 from tests.interop.our_tables import rows
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import SharedTable
+from tests.kit.present import present
 from tests.kit.reference import hudi_rows, our_rows, unpack
 
 pytestmark = pytest.mark.interop
@@ -104,7 +106,7 @@ def test_we_execute_a_plan_of_hudi_and_nobody_writes_into_its_groups_before(refe
 
 def test_hudi_does_not_write_into_groups_of_our_pending_plan(referee: Referee, tmp_path: Path) -> None:
     shared = small_groups(referee, tmp_path / "t", "cow")
-    plan = shared.table.plan_clustering()
+    plan = present(shared.table.plan_clustering())
     with pytest.raises(HudiRefused, match=r"(?i)clustering"):
         shared.hudi_writes(rows("h", {1: 9}))
     check(shared, *ALL)
@@ -124,7 +126,7 @@ def test_a_clustering_of_hudi_gives_way_to_our_write_only_if_it_prefers_writers(
     shared = small_groups(referee, tmp_path / "t", "cow")
     plan = shared.table.plan_clustering()
     assert plan is not None and plan.instant is not None
-    allow = {UPDATES: "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"}
+    allow: dict[str, Any] = {UPDATES: "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"}
     lb.write(rows("o", {1: 9}), shared.path, **allow | PREFERS_WRITERS)
     given = [f"options => '{','.join(f'{name}={value}' for name, value in strategy.items())}'"] if strategy else []
     execute = partial(shared.call, "run_clustering", "op => 'execute'", f"instants => '{plan.instant}'", *given)

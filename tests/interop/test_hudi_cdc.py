@@ -24,7 +24,7 @@ Event = tuple[str, str, Image, Image]
 
 
 def make(where: Path, **changes: Any) -> lb.Table:
-    given = {"ordering_fields": "ts", "buckets": 1, "properties": CDC, "partition_by": "p"} | changes
+    given: dict[str, Any] = {"ordering_fields": "ts", "buckets": 1, "properties": CDC, "partition_by": "p", **changes}
     return lb.Table.create(where, COLUMNS, record_keys="id", **given)
 
 
@@ -262,7 +262,7 @@ def test_hudis_cdc_query_tells_what_we_write_into_tables_that_hudi_made_for_it(
 
     write(row("a", 1, 1), row("b", 1, 1))
     file = tmp_path / "t/.hoodie/hoodie.properties"
-    file.write_bytes(format_properties(lb.Table.open(tmp_path / "t").properties | stated))
+    file.write_bytes(format_properties({**lb.Table.open(tmp_path / "t").properties, **stated}))
     file.with_name(".hoodie.properties.crc").unlink()
     t = lb.Table.open(tmp_path / "t")
     t.upsert([row("a", 2, 2), row("c", 1, 1), row("n", 1, 1, "new")])

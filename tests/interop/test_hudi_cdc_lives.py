@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random lives of tables that capture changes, and Apache Hudi's CDC query as judge of every commit at their end.
 
-See tests/unit/house/test_lives.py. LAKEBRAID_HUDI_LIVES=100 lives a hundred other lives. A life that fails is printed as a script.
+See tests/unit/house/test_lives.py. `LAKEBRAID_EFFORT` lives more of them. A life that fails is printed as a script.
 What Hudi's query is known to tell otherwise (docs/differences.md) is left out of these lives; so is what takes files away.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -22,6 +21,7 @@ from lakebraid.model.config import CDC_MODES
 from lakebraid.storage import open_storage
 from tests.interop.referee import Referee
 from tests.kit.cdc_reader import differences
+from tests.kit.effort import seeds
 from tests.lives.checking import check
 from tests.lives.choosing import Step, choose
 from tests.lives.judging import OVERWRITES
@@ -31,9 +31,6 @@ from tests.lives.walking import Failure, apply, end, said_by
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-_WANTED = os.environ.get("LAKEBRAID_HUDI_LIVES")
-_FIRST = 0 if _WANTED is None else random.randrange(10**9)
-_SEEDS = range(_FIRST, _FIRST + int(_WANTED or "6"))
 _HERE = ("write", "begin", "more", "less", "commit", "abort", "delete", "delete_partitions", "alter")
 _SERVICES = ("compact", "log_compact", "cluster", "plan", "run", "take_back")
 _STEPS = 14
@@ -45,7 +42,7 @@ Told = dict[Image, tuple[Counter[Image], Counter[Image]]]
 """By key: the rows that went, and those that came. A row that went and came as it was is in neither."""
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("seed", seeds(6))
 def test_hudis_cdc_query_tells_of_every_commit_of_a_life_what_became_of_the_table(
     seed: int, referee: Referee, tmp_path: Path
 ) -> None:

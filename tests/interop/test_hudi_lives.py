@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random lives of tables, with values at the edges of every type, and Apache Hudi as judge at their end.
 
-See tests/unit/house/test_lives.py. LAKEBRAID_HUDI_LIVES=100 lives a hundred other lives. A life that fails is printed as a script.
+See tests/unit/house/test_lives.py. A life that fails is printed as a script.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from lakebraid.clock import SystemClock
 from lakebraid.storage import open_storage
 from tests.interop.referee import Referee
 from tests.interop.test_hudi_reads_our_writes import rows_of
+from tests.kit.effort import playing, seeds
 from tests.kit.reference import hudi_rows, our_rows
 from tests.lives.checking import check
 from tests.lives.choosing import Step, choose
@@ -29,22 +29,20 @@ from tests.lives.walking import Failure, apply, end, said_by
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-_WANTED = os.environ.get("LAKEBRAID_HUDI_LIVES")
-_FIRST = 0 if _WANTED is None else random.randrange(10**9)
 _FOUND = (92789930, 730000073)
 """A delete ahead of its row in the log file of a compaction; partial updates that a plan kept from the last compaction."""
-_SEEDS = (*range(_FIRST, _FIRST + int(_WANTED or "8")), *_FOUND)
 _NOT_HERE = ("wait", "tend", "rescue", "consume", "hold", "let_go", "look")
 """The clock is the machine's, and looking is not what is judged here."""
 _STEPS = 14
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("seed", [*seeds(8), *_FOUND])
 def test_hudi_reads_a_table_as_its_writers_made_it_after_a_whole_life(
     seed: int, referee: Referee, tmp_path: Path
 ) -> None:
+    playing(seed)
     failure = live(seed, tmp_path, referee)
-    assert failure is None, f"seed {seed}\n{failure}"
+    assert failure is None, f"\n{failure}"
 
 
 def live(seed: int, where: Path, referee: Referee) -> Failure | None:

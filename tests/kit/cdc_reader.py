@@ -41,7 +41,7 @@ def cdc_events(table: Table, start: str, key_of: KeyOf) -> list[Event]:
             events += _of_group(table, after, GroupId(partition, file_id), own, key_of)
     replaced = {GroupId(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
     if replaced:
-        events += [("d", row, None) for row in _before(table, start)._only(replaced).to_arrow().to_pylist()]
+        events += [("d", row, None) for row in _before(table, start).only(replaced).to_arrow().to_pylist()]
     return _netted(events, key_of)
 
 

@@ -62,9 +62,12 @@ def read_code_cells(notebook: Path) -> list[str]:
 def run_cell(code: str, names: dict[str, Any], place: str) -> Any:
     """Runs a cell, and gives the value of its last line, which a notebook would show."""
     body = ast.parse(code, place).body
-    last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+    last = body[-1] if body else None
+    shown = last.value if isinstance(last, ast.Expr) else None
+    if shown is not None:
+        body.pop()
     exec(compile(ast.Module(body, []), place, "exec"), names)
-    return eval(compile(ast.Expression(last.value), place, "eval"), names) if last is not None else None
+    return eval(compile(ast.Expression(shown), place, "eval"), names) if shown is not None else None
 
 
 def needs(page: Path) -> set[str]:

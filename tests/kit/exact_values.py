@@ -112,7 +112,7 @@ def _plain(value: Any) -> Any:
                 return value.item()
             nanoseconds = int(value.astype("datetime64[ns]").astype(np.int64))
             return REFUSED if nanoseconds % 1000 else datetime(1970, 1, 1) + timedelta(microseconds=nanoseconds // 1000)
-        case np.longdouble():
+        case np.floating() if type(value) is np.longdouble:
             return float(value) if np.longdouble(float(value)) == value else REFUSED
         case np.generic():
             return value.item()

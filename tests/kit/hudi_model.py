@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from lakebraid import limits
-from lakebraid.clock import SystemClock
+from lakebraid.clock import Clock as AnyClock
 from lakebraid.errors import StorageError
 from lakebraid.format.names import State, TimelineFileName, history_file_name
 from lakebraid.format.properties import format_properties
@@ -31,6 +32,8 @@ from lakebraid.table.loading import load_timeline
 from lakebraid.txn.hudi.file_lock import LOCK, FileLock
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import beat
+from tests.kit.present import present
+from tests.kit.scene import WatchedStorage
 from tests.kit.table_builder import put_history
 from tests.unit.txn import test_ledger as alone
 from tests.unit.txn.test_ledger import Clock, publish
@@ -49,7 +52,7 @@ LONG_AGO_MS = limits.HEARTBEAT_TIMEOUT_MS + 1000
 class Hudi:
     """Takes the lock for a moment to begin and to complete; its times are its clock's, never two the same."""
 
-    def __init__(self, storage: Storage, clock: Clock | SystemClock) -> None:
+    def __init__(self, storage: Storage, clock: AnyClock) -> None:
         self.storage, self.clock = storage, clock
 
     @contextmanager
@@ -101,7 +104,7 @@ class Hudi:
     def archive(self, start: str) -> None:
         """Moves one completed write into the history."""
         with self.locked():
-            done = load_timeline(self.storage, CONFIG).write(start)
+            done = present(load_timeline(self.storage, CONFIG).write(start))
             row = ArchivedInstant(start, done.completion_time, "deltacommit", format_commit(CommitMetadata()), None)
             put_history(self.storage, {history_file_name(start, start, 0): write_history([row])}, 1)
             self.storage.delete([f"{TIMELINE}/{name}" for name in names(self.storage) if name.startswith(start)])
@@ -120,7 +123,8 @@ class Killed(BaseException):
 class Mortal(MemoryStorage):
     """A process's view of the store; it dies before the call that `doom` names, and does nothing any more."""
 
-    doom: tuple[str, str] | None
+    doom: tuple[str, str]
+    dead: bool
 
     @staticmethod
     def on(storage: MemoryStorage, call: str, name: str) -> Mortal:
@@ -134,15 +138,15 @@ class Mortal(MemoryStorage):
             object.__setattr__(self, "dead", True)
             raise Killed
 
-    def create(self, name, data):
+    def create(self, name: str, data: bytes) -> None:
         self._live("create", [name])
         super().create(name, data)
 
-    def copy(self, source, target):
+    def copy(self, source: str, target: str) -> None:
         self._live("copy", [target])
         super().copy(source, target)
 
-    def delete(self, names):
+    def delete(self, names: Iterable[str]) -> None:
         names = list(names)
         self._live("delete", names)
         super().delete(names)
@@ -165,12 +169,13 @@ def hudi(storage: MemoryStorage, clock: Clock) -> Hudi:
     return Hudi(storage, clock)
 
 
-def shared(storage: Storage, **changes: object) -> Ledger:
+def shared(storage: MemoryStorage | WatchedStorage, **changes: Any) -> Ledger:
     lock = FileLock(storage, storage.clock)
-    return Ledger(storage, storage.clock, CONFIG, **{"lock": lock, "is_shared": True} | changes)
+    how: dict[str, Any] = {"lock": lock, "is_shared": True}
+    return Ledger(storage, storage.clock, CONFIG, **how | changes)
 
 
-def killed(storage: MemoryStorage, call: str, name: str, act) -> None:
+def killed(storage: MemoryStorage, call: str, name: str, act: Callable[[Ledger], object]) -> None:
     """Runs `act(ledger)` in a process that dies at that call, holding the lock, which is then found to be dead."""
     with pytest.raises(Killed):
         act(shared(Mortal.on(storage, call, name)))
@@ -189,4 +194,4 @@ def names(storage: Storage) -> list[str]:
 
 
 def completions(storage: Storage) -> list[str]:
-    return [i.completion_time for i in load_timeline(storage, CONFIG).completed]
+    return [present(i.completion_time) for i in load_timeline(storage, CONFIG).completed]

@@ -80,7 +80,8 @@ class Lake:
         self.storage.create(f"{folder}/{plan.start}_{completion}.deltacommit", format_commit(metadata))
 
     def rows(self, by: str = "id") -> list[dict[str, Any]]:
-        return open_table(self.storage).to_arrow().sort_by(by).to_pylist()
+        found: list[dict[str, Any]] = open_table(self.storage).to_arrow().sort_by(by).to_pylist()
+        return found
 
     def blocks(self, file: StagedFile) -> list[LogBlock]:
         return list(read_blocks(self.storage.read(file.path, 1 << 30), file.name).blocks)

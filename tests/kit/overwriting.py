@@ -30,7 +30,7 @@ def table(**arguments: Any) -> Table:
 def another(of: Table, **hooks: Any) -> Table:
     """The table as another process has it open."""
     storage = of._writing.storage
-    return table_on(WatchedStorage(storage, **hooks) if hooks else storage, of._clock)  # type: ignore[arg-type]
+    return table_on(WatchedStorage(storage, **hooks) if hooks else storage, of._clock)
 
 
 def seen(of: Table, as_of: str | None = None) -> dict[str, str]:

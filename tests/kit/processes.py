@@ -134,7 +134,7 @@ def opened(path: Path, moment: Moment | None = None, how: signal.Signals | None 
             done.append(call)
             os.kill(os.getpid(), how or signal.SIGSTOP)
 
-    return table_on(WatchedStorage(storage, **{when: hook}), clock)  # type: ignore[arg-type]
+    return table_on(WatchedStorage(storage, **{when: hook}), clock)
 
 
 def let_pass(path: Path, seconds: int = 7_200) -> None:

@@ -115,22 +115,23 @@ class WatchedStorage:
         return call
 
 
-def once(when: Callable[[Call], object], do: Callable[[], object]) -> Hook:
+@dataclass
+class once:  # noqa: N801  # reads as a function where it is used
     """Does something at the first call that `when` picks; the calls that it makes itself are passed over."""
-    done: list[Call] = []
 
-    def hook(call: Call) -> None:
-        if not done and when(call):
-            done.append(call)
-            do()
+    when: Callable[[Call], object]
+    do: Callable[[], object]
+    done: list[Call] = field(default_factory=list)
 
-    hook.done = done  # type: ignore[attr-defined]
-    return hook
+    def __call__(self, call: Call) -> None:
+        if not self.done and self.when(call):
+            self.done.append(call)
+            self.do()
 
 
 def make_table(storage: Storage, clock: Clock, schema: Any = COLUMNS, **arguments: Any) -> Table:
     """A new table on that very storage object."""
-    arguments = {"record_keys": "id", "ordering_fields": "ts", "buckets": 1} | arguments
+    arguments = {"record_keys": "id", "ordering_fields": "ts", "buckets": 1, **arguments}
     create_table(storage, clock, plan_table(storage.url, schema, **arguments))
     return table_on(storage, clock)
 
@@ -194,7 +195,7 @@ class Scene:
     def other(self, clock: Clock | None = None, **hooks: Hook) -> Table:
         """The table as another process has it open; its calls may be watched."""
         storage = WatchedStorage(self.storage, **hooks) if hooks else self.storage
-        return table_on(storage, clock or self.clock)  # type: ignore[arg-type]
+        return table_on(storage, clock or self.clock)
 
     def begin(self, *rows: dict[str, Any], table: Table | None = None, **how: Any) -> Write:
         """A writer begins and puts its files down."""

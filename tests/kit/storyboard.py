@@ -13,6 +13,7 @@ from lakebraid.errors import CommitRefused
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.writing.transaction import Transaction
+from tests.kit.present import present
 from tests.kit.scene import TickingClock, make_table
 
 NOON = int(datetime(2026, 3, 2, 12, tzinfo=UTC).timestamp() * 1000)
@@ -168,7 +169,7 @@ def left_plans() -> Story:
     for at in range(0, 66, 6):
         story.write(at, 4, "ingest", rows=16)
     story.write(20, 22, "slow", rows=8)
-    story.at(14, lambda: plans.append(table.plan_compaction()))
+    story.at(14, lambda: plans.append(present(table.plan_compaction())))
     story.at(30, lambda: table.run(plans[0]))
     story.at(52, lambda: table.plan_log_compaction(logs_min=2, removable=True))
     story.at(190, lambda: table.rollback(timeout_seconds=60))

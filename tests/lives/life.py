@@ -11,6 +11,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import CommitRefused, InvalidArgument, RolledBack, SchemaConflict, SnapshotExpired, WriteConflict
 from lakebraid.storage import Storage
 from lakebraid.writing.result import WriteResult
+from tests.kit.present import present
 from tests.kit.scene import TickingClock, table_on
 from tests.lives.judging import OVERWRITES, Done, Open, done_of, is_excused, justified, must_be_refused, schemas_clash
 from tests.lives.kinds import TYPES, Columns, Kind, Row, as_arrow
@@ -25,7 +26,7 @@ class Life:
         self.table = kind.create(self.clock, storage)
         self.other = table_on(self.table._storage, self.clock)
         self.world = World(dict(kind.columns))
-        first = self.table.snapshot().completion_time
+        first = present(self.table.snapshot().completion_time)
         self.past: list[tuple[str, World]] = [(first, self.world)]
         self.open: dict[str, Open] = {}
         self.begun: list[str] = []
@@ -93,7 +94,7 @@ class Life:
         made, ordering = self.opening("delete", None, [], None), self.kind.ordering
         has_order = bool(ordering and keys) and ordering[0] in keys[0]
         made.changes += [change for key in keys for change in self._deletes(key, has_order=has_order)]
-        how = {"retries": 0} if self.has_clusterings() else {}
+        how: dict[str, Any] = {"retries": 0} if self.has_clusterings() else {}
         result = self.tried(made, lambda: self.table.delete(as_arrow(self.kind, keys, self.world.columns), **how))
         if result is not None:
             self.published(made, result)
@@ -101,7 +102,7 @@ class Life:
     def delete_partitions(self, partitions: list[Row]) -> None:
         """Deletes all rows of partitions."""
         made = self.opening("delete_partition", None, partitions, None)
-        how = {"retries": 0} if self.has_clusterings() else {}
+        how: dict[str, Any] = {"retries": 0} if self.has_clusterings() else {}
         result = self.tried(made, lambda: self.table.delete_partitions(partitions, missing_ok=True, **how))
         if result is not None:
             made.changes = []

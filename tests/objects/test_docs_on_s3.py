@@ -11,6 +11,6 @@ from tests.objects.conftest import options
 pytestmark = [pytest.mark.objects, pytest.mark.slow]
 
 
-def test_the_page_about_object_stores_runs(endpoint) -> None:
+def test_the_page_about_object_stores_runs(endpoint: str) -> None:
     for page in [p for p in pages() if "objects" in needs(p)]:
         run(page, "objects", options=options(endpoint))

@@ -10,7 +10,7 @@ import contextlib
 import http.client
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -169,10 +169,11 @@ def test_a_change_without_a_clear_answer_is_unknown_and_not_sent_again(
     scripted: ObjectStorage, stub: Stub, status: int, code: str
 ) -> None:
     stub.answer = lambda _method, _path: (status, error_body(code))
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: scripted.create("ledger/1", b"x"),
         lambda: scripted.replace_version("lock", b"x", {"version": "5"}),
-    ):
+    ]
+    for change in changes:
         stub.requests.clear()
         with pytest.raises(OutcomeUnknown, match="may or may not have happened") as caught:
             change()
@@ -183,7 +184,12 @@ def test_a_change_without_a_clear_answer_is_unknown_and_not_sent_again(
 def test_copies_deletes_and_replacements_are_sent_again_while_google_asks_to_slow_down(
     scripted: ObjectStorage, stub: Stub
 ) -> None:
-    for change in (lambda: scripted.copy("a", "b"), lambda: scripted.delete(["a"]), lambda: scripted.replace("a", b"")):
+    changes: list[Callable[[], None]] = [
+        lambda: scripted.copy("a", "b"),
+        lambda: scripted.delete(["a"]),
+        lambda: scripted.replace("a", b""),
+    ]
+    for change in changes:
         stub.requests.clear()
         stub.answer = lambda _method, _path: (429, error_body("SlowDown")) if len(stub.requests) < 3 else (200, b"")
         change()

@@ -137,7 +137,8 @@ def test_a_create_that_meets_another_under_way_is_unknown_and_not_refused(
 def test_writes_and_copies_that_meet_another_under_way_are_sent_again(scripted: ObjectStorage, stub: Stub) -> None:
     busy = (409, error_body("OperationAborted"))
     done = (200, b"<CopyObjectResult><ETag>0</ETag></CopyObjectResult>")
-    for change in (lambda: scripted.replace("a", b"x"), lambda: scripted.copy("a", "b")):
+    changes: list[Callable[[], None]] = [lambda: scripted.replace("a", b"x"), lambda: scripted.copy("a", "b")]
+    for change in changes:
         stub.requests.clear()
         stub.answer = lambda _method, _path: busy if len(stub.requests) < 3 else done
         change()

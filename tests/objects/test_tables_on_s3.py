@@ -34,7 +34,7 @@ class Bucket:
 
     def __init__(self, endpoint: str, **arguments: Any) -> None:
         self.url, self.options = f"s3://{BUCKET}/tables/{next(_folders)} %20ü", options(endpoint)
-        given = {"record_keys": "id", "ordering_fields": "ts", "buckets": 2} | arguments
+        given: dict[str, Any] = {"record_keys": "id", "ordering_fields": "ts", "buckets": 2, **arguments}
         self.table = lb.Table.create(self.url, COLUMNS, storage_options=self.options, **given)
         self.client, self.prefix = client(endpoint), self.url.removeprefix(f"s3://{BUCKET}/")
 

@@ -73,7 +73,9 @@ def play_a_write(mode: str, strategy: Strategy, switches: int) -> set[tuple[str,
 @both_ways
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("switches", SWITCHES)
-def test_of_a_write_and_a_clustering_of_its_group_one_gives_way_exactly_when_it_must(mode, strategy, switches):
+def test_of_a_write_and_a_clustering_of_its_group_one_gives_way_exactly_when_it_must(
+    mode: str, strategy: Strategy, switches: int
+) -> None:
     seen = play_a_write(mode, strategy, switches)
     assert ("ClusteringResult", "str") in seen, "one after the other"
     assert ("ClusteringResult", "WriteConflict") in seen
@@ -84,7 +86,7 @@ def test_of_a_write_and_a_clustering_of_its_group_one_gives_way_exactly_when_it_
     ("mode", "switches"),
     [("protected", 1), ("gives way", 1), pytest.param("gives way", 2, marks=pytest.mark.slow)],
 )
-def test_a_write_of_another_group_and_a_clustering_do_not_hinder_each_other(mode, switches):
+def test_a_write_of_another_group_and_a_clustering_do_not_hinder_each_other(mode: str, switches: int) -> None:
     objects, now_ms, _ = scenery(mode)
     scene, group = (objects, now_ms), GroupId("", "abc00000-0000-0000-0000-000000000000-0")
     seen = set()
@@ -133,7 +135,7 @@ def play_plans(second: Callable[[Actor], Any], switches: int) -> None:
 
 @pytest.mark.parametrize("switches", SWITCHES)
 @pytest.mark.parametrize("second", [clusterer, compactor], ids=["clustering", "compaction"])
-def test_two_plans_never_have_a_group_at_the_same_time(second, switches):
+def test_two_plans_never_have_a_group_at_the_same_time(second: Callable[..., Any], switches: int) -> None:
     play_plans(second, switches)
 
 
@@ -143,7 +145,7 @@ BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 
 @both_ways
-def test_a_writer_that_does_not_mind_a_protected_plan_is_found(strategy):
+def test_a_writer_that_does_not_mind_a_protected_plan_is_found(strategy: Strategy) -> None:
     with (
         planted(BY_NAME["a writer is not refused by a protected plan"]),
         pytest.raises(AssertionError, match="protected"),
@@ -152,13 +154,13 @@ def test_a_writer_that_does_not_mind_a_protected_plan_is_found(strategy):
 
 
 @both_ways
-def test_a_clustering_that_does_not_give_way_is_found(strategy):
+def test_a_clustering_that_does_not_give_way_is_found(strategy: Strategy) -> None:
     with planted(BY_NAME["a clustering does not give way"]), pytest.raises(AssertionError, match="not read"):
         play_a_write("gives way", strategy, 1)
 
 
 @both_ways
-def test_a_writer_that_does_not_mind_replaced_groups_is_found(strategy):
+def test_a_writer_that_does_not_mind_replaced_groups_is_found(strategy: Strategy) -> None:
     name = "a writer does not mind the groups that a clustering replaced"
     with planted(BY_NAME[name]), pytest.raises(AssertionError, match="not read"):
         play_a_write("gives way", strategy, 1)
@@ -168,6 +170,6 @@ def test_a_writer_that_does_not_mind_replaced_groups_is_found(strategy):
     ("name", "second"),
     [("two clusterings of the same groups", clusterer), ("a compaction of groups that are clustered", compactor)],
 )
-def test_plans_of_the_same_groups_are_found(name, second):
+def test_plans_of_the_same_groups_are_found(name: str, second: Callable[..., Any]) -> None:
     with planted(BY_NAME[name]), pytest.raises(AssertionError, match=r"have the same groups|gave way"):
         play_plans(second, 1)

@@ -34,19 +34,19 @@ def _traces(hash_seed: str) -> str:
     return run.stdout
 
 
-def test_the_same_seeds_give_the_same_traces_in_processes_with_different_hash_seeds():
+def test_the_same_seeds_give_the_same_traces_in_processes_with_different_hash_seeds() -> None:
     first, second = _traces("1"), _traces("4242")
     assert first.count("\n") == len(SEEDS)
     assert first == second
 
 
 @pytest.mark.parametrize("seed", [3, 7, 20, 31])
-def test_a_tape_gives_the_trace_it_was_recorded_from(seed):
+def test_a_tape_gives_the_trace_it_was_recorded_from(seed: int) -> None:
     recorded = run_history(drawn(seed))
     replayed = run_history(drawn(seed), Replay(recorded.tape))
     assert trace_digest(replayed.trace) == trace_digest(recorded.trace)
 
 
-def test_different_seeds_give_different_traces():
+def test_different_seeds_give_different_traces() -> None:
     digests = {trace_digest(run_history(drawn(seed)).trace) for seed in range(6)}
     assert len(digests) == 6

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -19,21 +18,30 @@ from simulator.scene import Scene, run_history
 from simulator.schedule import Cue, Script
 from simulator.search import enumerate_all, sweep, walk
 from simulator.setting import Setting, beside_hudi, copy_on_write, drawn, plain, with_clustering, with_services
+from tests.kit import effort
 
 pytestmark = pytest.mark.simulator
 ROOT = Path(__file__).parents[2]
 
 
+def of_block(block: int, count: int) -> Iterator[int]:
+    """So many seeds of those that are played in several tests, and in several processes."""
+    skipped = block * effort.times(count)
+    for seed in effort.seeds(count):
+        effort.playing(seed)
+        yield seed + skipped
+
+
 @pytest.mark.parametrize("block", range(6))
-def test_no_invariant_fails_in_random_histories(block):
-    for seed in range(block * 20, block * 20 + 20):
+def test_no_invariant_fails_in_random_histories(block: int) -> None:
+    for seed in of_block(block, 20):
         outcome = run_history(drawn(seed))
         assert outcome.failure is None, verdict(outcome)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [("kill_before", "kill_after"), ("pause", "late"), ("kill_late", "lost")])
-def test_a_fault_at_any_single_call_breaks_nothing(kinds):
+def test_a_fault_at_any_single_call_breaks_nothing(kinds: tuple[str, str]) -> None:
     actors = (("writer", 1), ("writer", 1), ("compactor", 1), ("rescuer", 3), ("reader", 1))
     setting = Setting(5, keys=1, actors=actors, switch=0.3, entries_kept=1)
     outcomes = list(sweep(setting, kinds))
@@ -43,19 +51,19 @@ def test_a_fault_at_any_single_call_breaks_nothing(kinds):
 
 
 @pytest.mark.parametrize("block", range(3))
-def test_no_invariant_fails_while_table_services_are_at_work(block):
-    for seed in range(block * 10, block * 10 + 10):
+def test_no_invariant_fails_while_table_services_are_at_work(block: int) -> None:
+    for seed in of_block(block, 10):
         outcome = run_history(with_services(plain(seed), Random(seed)))
         assert outcome.failure is None, verdict(outcome)
 
 
-def test_no_invariant_fails_while_rows_are_clustered_beside_writers_that_look_for_them():
-    for seed in range(10):
+def test_no_invariant_fails_while_rows_are_clustered_beside_writers_that_look_for_them() -> None:
+    for seed in effort.played(effort.seeds(10)):
         outcome = run_history(with_clustering(with_services(plain(seed), Random(seed)), Random(seed)))
         assert outcome.failure is None, verdict(outcome)
 
 
-def test_no_invariant_fails_while_base_files_are_rewritten_beside_cleans_and_clusterings():
+def test_no_invariant_fails_while_base_files_are_rewritten_beside_cleans_and_clusterings() -> None:
     marks: set[str] = set()
     for seed in range(20):
         busy = with_services(plain(seed), Random(seed))
@@ -66,13 +74,13 @@ def test_no_invariant_fails_while_base_files_are_rewritten_beside_cleans_and_clu
 
 
 @pytest.mark.parametrize("block", range(3))
-def test_no_invariant_fails_beside_writers_of_apache_hudi(block):
-    for seed in range(block * 10, block * 10 + 10):
+def test_no_invariant_fails_beside_writers_of_apache_hudi(block: int) -> None:
+    for seed in of_block(block, 10):
         outcome = run_history(beside_hudi(plain(seed), Random(seed)))
         assert outcome.failure is None, verdict(outcome)
 
 
-def test_a_process_that_dies_in_the_midst_of_a_create_leaves_a_piece_that_nobody_takes_for_an_object():
+def test_a_process_that_dies_in_the_midst_of_a_create_leaves_a_piece_that_nobody_takes_for_an_object() -> None:
     setting = Setting(1, keys=1, actors=(("writer", 2), ("writer", 1), ("rescuer", 4), ("reader", 2)), timeout_ms=500)
     scene = Scene(setting, Script([Cue("writer0", "create", "/ledger/", "torn")]))
     outcome = scene.run()
@@ -82,7 +90,7 @@ def test_a_process_that_dies_in_the_midst_of_a_create_leaves_a_piece_that_nobody
     assert scene.world.disk.objects[pieces[0]][0]
 
 
-def test_a_job_of_apache_hudi_that_dies_in_the_midst_of_a_create_leaves_an_empty_file_of_that_name():
+def test_a_job_of_apache_hudi_that_dies_in_the_midst_of_a_create_leaves_an_empty_file_of_that_name() -> None:
     setting = Setting(3, keys=1, deletes=0.0, shared=True, actors=(("job", 6), ("writer", 2), ("operator", 9)))
     scene = Scene(setting, Script([Cue("job0", "create", ".hoodie/timeline/", "torn", nth=2)]))
     outcome = scene.run()
@@ -90,7 +98,7 @@ def test_a_job_of_apache_hudi_that_dies_in_the_midst_of_a_create_leaves_an_empty
     assert any(note.action == "deltacommit" and not note.data for note in scene.oracle.notes)
 
 
-def test_a_removable_plan_whose_executor_died_is_taken_back():
+def test_a_removable_plan_whose_executor_died_is_taken_back() -> None:
     actors = (("writer", 4), ("logcompactor", 1), ("rescuer", 6))
     setting = Setting(0, keys=1, aborts=0.0, whole=True, removable=1.0, timeout_ms=500, actors=actors)
     cues = (
@@ -103,7 +111,7 @@ def test_a_removable_plan_whose_executor_died_is_taken_back():
     assert outcome.marks["removable plan taken back"] == 1
 
 
-def test_two_writers_break_nothing_in_any_schedule_with_one_switch():
+def test_two_writers_break_nothing_in_any_schedule_with_one_switch() -> None:
     world = Setting(1, keys=1, deletes=0.0, aborts=0.0, actors=(("writer", 1), ("writer", 1)), call_ms=1, rates=CALM)
     outcomes = 0
     for outcome in enumerate_all(world, switches_max=1, kills_max=0, runs_max=400):
@@ -112,7 +120,7 @@ def test_two_writers_break_nothing_in_any_schedule_with_one_switch():
     assert outcomes > 30
 
 
-def test_a_calm_history_publishes_everything():
+def test_a_calm_history_publishes_everything() -> None:
     setting = Setting(2, actors=(("writer", 3), ("writer", 3), ("compactor", 2), ("reader", 3)), aborts=0.0, rates=CALM)
     outcome = run_history(setting)
     assert outcome.failure is None, verdict(outcome)
@@ -122,7 +130,7 @@ def test_a_calm_history_publishes_everything():
 
 
 @pytest.mark.slow
-def test_every_kind_of_trouble_is_reached():
+def test_every_kind_of_trouble_is_reached() -> None:
     marks: set[str] = set()
     for seed in range(200, 400):
         marks |= run_history(replace(plain(seed), timeout_ms=500)).marks.keys()
@@ -132,7 +140,7 @@ def test_every_kind_of_trouble_is_reached():
 
 
 @pytest.mark.slow
-def test_every_kind_of_service_has_something_to_do():
+def test_every_kind_of_service_has_something_to_do() -> None:
     marks: set[str] = set()
     for seed in range(400, 700):
         setting = plain(seed)
@@ -156,26 +164,30 @@ REACHED = {
 
 
 def fresh_seed() -> int:
-    """New seeds each time: a failure prints the seed, and the seed is the bug. LAKEBRAID_FIRST_SEED plays them again."""
-    return int(os.environ.get("LAKEBRAID_FIRST_SEED") or time.time_ns() // 1_000_000)
+    """New seeds each time: a failure prints the seed, and the seed is the bug."""
+    first = effort.first_seed(effort.new_seed())
+    effort.playing(first)
+    return first
 
 
 @pytest.mark.slow
-def test_no_invariant_fails_in_new_plain_histories():
-    first = fresh_seed()
-    command = [sys.executable, "-m", "simulator", "--plain", "--histories", "2400", "--processes", "2"]
+def test_no_invariant_fails_in_new_plain_histories() -> None:
+    first, count = fresh_seed(), effort.times(2400)
+    command = [sys.executable, "-m", "simulator", "--plain", "--histories", str(count), "--processes", "2"]
     played = subprocess.run([*command, "--seed", str(first)], cwd=ROOT, capture_output=True, text=True, check=False)
     print(played.stdout[-2000:])
-    assert played.returncode == 0, f"first seed {first}\n{played.stdout[-6000:]}\n{played.stderr[-2000:]}"
-    assert played.stdout.startswith("2400 histories"), played.stdout[:200]
+    assert played.returncode == 0, f"{played.stdout[-6000:]}\n{played.stderr[-2000:]}"
+    assert played.stdout.startswith(f"{count} histories"), played.stdout[:200]
 
 
 @pytest.mark.slow
-def test_no_invariant_fails_in_new_histories_with_services_and_beside_hudi():
-    first = fresh_seed()
-    played = walk(range(first, first + 600))
-    assert not played.failures, f"first seed {first}\n{verdict(played.failures[0])}"
-    assert played.histories == 600
+def test_no_invariant_fails_in_new_histories_with_services_and_beside_hudi() -> None:
+    first, count = fresh_seed(), effort.times(600)
+    played = walk(range(first, first + count))
+    if played.failures:
+        effort.playing(played.failures[0].setting.seed)
+        pytest.fail(verdict(played.failures[0]))
+    assert played.histories == count
 
 
 @pytest.mark.parametrize(
@@ -194,6 +206,6 @@ def test_no_invariant_fails_in_new_histories_with_services_and_beside_hudi():
         pytest.param(8302009, id="a restore took back a moment that a reader held, and a clean its files"),
     ],
 )
-def test_no_invariant_fails_where_one_has_failed_before(seed):
+def test_no_invariant_fails_where_one_has_failed_before(seed: int) -> None:
     outcome = run_history(drawn(seed))
     assert outcome.failure is None, verdict(outcome)

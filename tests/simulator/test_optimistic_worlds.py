@@ -133,11 +133,11 @@ def table_objects(
 
 
 def play(
-    objects: Any, bodies: Mapping[str, Callable[[Actor], End]], **bounds: int
+    objects: Any, bodies: Mapping[str, Callable[[Actor], object]], *, switches: int
 ) -> Iterator[tuple[Played, list[End]]]:
     found, now_ms = objects
     with without_heartbeats():
-        for played in every_schedule(found, now_ms, bodies, **bounds):
+        for played in every_schedule(found, now_ms, bodies, switches=switches):
             for end in played.ends.values():
                 assert not isinstance(end, Exception), end
             yield played, [end for end in played.ends.values() if isinstance(end, End)]
@@ -158,7 +158,9 @@ def check_refusals(ends: Sequence[End], places: Mapping[str, str], planned: str 
             assert isinstance(end.error, WriteConflict)
             assert met_plan or any((rival.completion or "") > end.start for rival in rivals), end
         elif met_plan:
-            assert planned > end.completion, "it was planned before the write was published, and after it began"
+            assert planned is not None and planned > end.completion, (
+                "it was planned before the write was published, and after it began"
+            )
 
 
 def check_rows(played: Played, ends: Sequence[End], keys: Mapping[str, str], before: Sequence[str] = ()) -> None:

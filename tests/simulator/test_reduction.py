@@ -96,7 +96,7 @@ def check(seeds: range) -> tuple[int, int]:
     return runs[0], runs[1]
 
 
-def test_one_of_each_kind_of_schedule_is_played():
+def test_one_of_each_kind_of_schedule_is_played() -> None:
     whole, reduced = check(range(60))
     assert reduced < whole / 3
 
@@ -117,17 +117,19 @@ def test_one_of_each_kind_of_schedule_is_played():
         (("sleep", "", ""), ("read", "d/a", ""), False),
     ],
 )
-def test_calls_commute_if_neither_changes_what_the_other_sees(one, other, expected):
+def test_calls_commute_if_neither_changes_what_the_other_sees(
+    one: tuple[str, str, str], other: tuple[str, str, str], expected: bool
+) -> None:
     assert commute(one, other) == commute(other, one) == expected
 
 
-def test_whoever_takes_a_copy_for_a_read_is_found(monkeypatch):
+def test_whoever_takes_a_copy_for_a_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reduction, "_READS", reduction._READS | {"copy"})
     with pytest.raises(AssertionError, match="the programs of"):
         check(range(60))
 
 
-def test_whoever_leaves_out_too_much_is_found(monkeypatch):
+def test_whoever_leaves_out_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reduction, "_has_been_met", lambda self, label: label not in self._interrupted)
     with pytest.raises(AssertionError, match="the programs of"):
         check(range(60))

@@ -17,20 +17,20 @@ OURS = [p for p in TAPES if not p.name.startswith("lease_")]
 
 
 @pytest.mark.parametrize("path", OF_A_LEASE, ids=lambda p: p.stem)
-def test_a_lease_is_not_enough(path):
+def test_a_lease_is_not_enough(path: Path) -> None:
     tape = load_tape(path)
     failure = tape.play().failure
     assert failure is not None
     assert failure.invariant == tape.invariant
 
 
-def test_both_histories_of_the_lease_need_no_kill():
+def test_both_histories_of_the_lease_need_no_kill() -> None:
     assert len(OF_A_LEASE) == 2
     for path in OF_A_LEASE:
         assert {mark[2] for mark in load_tape(path).marks} <= {"pause", "to"}
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda p: p.stem)
-def test_a_history_that_went_wrong_once_does_so_no_more(path):
+def test_a_history_that_went_wrong_once_does_so_no_more(path: Path) -> None:
     outcome = load_tape(path).play()
     assert outcome.failure is None, verdict(outcome)

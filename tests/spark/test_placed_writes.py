@@ -37,7 +37,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make(path: Path, table_type: str, index: str, **more: Any) -> lb.Table:
-    given = {"ordering_fields": "ts", "partition_by": "p", "buckets": 2} | more
+    given: dict[str, Any] = {"ordering_fields": "ts", "partition_by": "p", "buckets": 2, **more}
     return lb.Table.create(path, COLUMNS, record_keys="id", table_type=table_type, index=index, **given)
 
 

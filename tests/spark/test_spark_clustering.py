@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -32,7 +33,7 @@ def test_executors_sort_rows_into_new_groups_and_spark_reads_the_same(
     monkeypatch.setattr(limits, "COMPACT_ON_SPARK_BYTES", 0)
     monkeypatch.setattr(engine, "run_local", lambda *_: pytest.fail("it ran in this process"))
     properties = {"hoodie.parquet.small.file.limit": "0"}
-    how = {"table_type": kind, "index": "simple", "record_keys": "id", "ordering_fields": "ts"}
+    how: dict[str, Any] = {"table_type": kind, "index": "simple", "record_keys": "id", "ordering_fields": "ts"}
     table = lb.Table.create(tmp_path / "t", rows(0, 1, 1).schema, properties=properties, **how)
     for turn in range(4):
         table.insert(rows(100 * turn, 100, 1))

@@ -199,7 +199,7 @@ def test_a_refused_change_reads_again_what_was_touched_and_no_more(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, again: int
 ) -> None:
     """Another writer gets ahead in one of eight buckets; the outcome is as if the change had come after it."""
-    made = {"record_keys": "id", "ordering_fields": "ts", "buckets": 8, "concurrency": "occ"}
+    made: dict[str, Any] = {"record_keys": "id", "ordering_fields": "ts", "buckets": 8, "concurrency": "occ"}
     tables = [lb.Table.create(tmp_path / at, DDL, **made) for at in ("a", "b")]
     rows, rival = [{**ROWS[k % 6], "id": k, "n": k} for k in range(24)], [{"id": 1, "ts": 2, "town": "rival", "n": 5}]
     for table in tables:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +29,7 @@ def _lengths(frame: DataFrame) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("how", [{"buckets": 2}, {"table_type": "cow", "index": "simple"}], ids=["mor", "cow"])
-def test_such_values_are_written_and_read_on_spark(spark: SparkSession, tmp_path: Path, how: dict) -> None:
+def test_such_values_are_written_and_read_on_spark(spark: SparkSession, tmp_path: Path, how: dict[str, Any]) -> None:
     table = lb.Table.create(
         tmp_path / "t", "id bigint, ts bigint, v string", record_keys="id", ordering_fields="ts", **how
     )

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lives of tables with the changes that Spark computes, and with Spark's tasks writing them; see tests/unit/house/test_lives.py.
 
-LAKEBRAID_SPARK_LIVES=20 lives twenty other lives. A life that fails is printed as a script.
+A life that fails is printed as a script.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pyspark.sql import SparkSession
 from lakebraid import limits
 from lakebraid.clock import SystemClock
 from lakebraid.storage import open_storage
+from tests.kit.effort import playing, seeds
 from tests.lives import changing
 from tests.lives.checking import check
 from tests.lives.choosing import Chooser, Step, choose
@@ -27,9 +27,6 @@ from tests.lives.walking import Failure, apply, end, said_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-_WANTED = os.environ.get("LAKEBRAID_SPARK_LIVES")
-_FIRST = 0 if _WANTED is None else random.randrange(10**9)
-_SEEDS = range(_FIRST, _FIRST + int(_WANTED or "3"))
 _STEPS: dict[str, Callable[..., None]] = {
     "update": changing.update,
     "delete_where": changing.delete_where,
@@ -40,15 +37,16 @@ _NOT_HERE = ("wait", "tend", "rescue", "consume", "hold", "let_go")
 """The clock is the machine's, and time passes."""
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_table_is_what_spark_made_it_at_every_moment_of_its_life(
     seed: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if seed % 2:  # tasks write, and hand nothing back
         monkeypatch.setattr(limits, "SPARK_DRIVER_BYTES", -1)
         monkeypatch.setattr(limits, "SPARK_HANDED_BYTES", 0)
+    playing(seed)
     failure = live(seed, tmp_path)
-    assert failure is None, f"seed {seed}\n{failure}"
+    assert failure is None, f"\n{failure}"
 
 
 def live(seed: int, where: Path) -> Failure | None:

@@ -20,6 +20,7 @@ from lakebraid import limits
 from lakebraid.model.keys.buckets import bucket_of
 from lakebraid.spark import write as spark_write
 from lakebraid.spark.write import cancel_spark, write_spark
+from lakebraid.spark.write_tasks import reports
 from lakebraid.storage import open_storage
 from lakebraid.table.loading import load_config
 from lakebraid.tasks.writing.rows import WritePlan
@@ -191,8 +192,8 @@ def test_rows_without_a_key_are_told_as_such_and_not_as_a_page_of_java(
 def test_keys_and_partitions_that_would_be_mixed_up_are_refused_on_every_road(
     tmp_path: Path, spark: SparkSession, road: str, number: int
 ) -> None:
-    how = [{"record_keys": ["a", "b"]}, {"record_keys": "a", "partition_by": "b"}][number]
-    table = lb.Table.create(tmp_path / "t", "a string, b string, ts bigint", ordering_fields="ts", **how)
+    hows: list[dict[str, Any]] = [{"record_keys": ["a", "b"]}, {"record_keys": "a", "partition_by": "b"}]
+    table = lb.Table.create(tmp_path / "t", "a string, b string, ts bigint", ordering_fields="ts", **hows[number])
     rows = [[("1,b:2", "3", 1), ("1", "2,b:3", 1)], [("1", "10:30", 1)]][number]
     with pytest.raises(lb.InvalidArgument, match="Nothing was written"):
         table.upsert(frame_of(spark, rows, schema="a string, b string, ts bigint"))
@@ -291,8 +292,7 @@ def test_a_file_that_only_a_failed_attempt_wrote_is_noticed(
     write(plan, frame_of(spark, [(key, "p", 1, "v") for key in keys], 1))
     again = frame_of(spark, [(keys[0], "p", 1, "v")], 1)
     assert len(write(plan, again)[0]) == 1  # Spark said that no task ran before
-    plain = spark_write.reports
-    monkeypatch.setattr(spark_write, "reports", lambda rows: [replace(report, attempt=1) for report in plain(rows)])
+    monkeypatch.setattr(spark_write, "reports", lambda rows: [replace(report, attempt=1) for report in reports(rows)])
     with pytest.raises(lb.InvalidArgument, match="whose next attempt did not write it"):
         write(plan, again)
     # Files of an earlier write of the same transaction are none of its own.

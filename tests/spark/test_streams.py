@@ -128,7 +128,7 @@ def test_a_driver_that_is_killed_between_commit_and_checkpoint_leaves_its_batch_
     assert rows_of(table) == {"a": (2, "batch 2")}
     assert table.writers() == {"orders": 2}
     assert published(table) == {("orders", batch): 1 for batch in range(3)}
-    how = {"writer": "orders", "checkpoint": str(tmp_path / "another"), "trigger": {"once": True}}
+    how: dict[str, Any] = {"writer": "orders", "checkpoint": str(tmp_path / "another"), "trigger": {"once": True}}
     query = table.stream(inbox.frame, **how)
     with pytest.raises(StreamingQueryException, match="another stream"):
         query.awaitTermination()

@@ -9,6 +9,7 @@ from datetime import UTC
 
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
+from lakebraid.format.names import State
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
@@ -33,9 +34,45 @@ class Entry:
     problem: str | None = None
     writer: str | None = None
 
-    def __getattr__(self, name: str) -> object:
-        # `entry.request_time` and its like, without a second set of fields.
-        return getattr(self.instant, name)
+    @property
+    def request_time(self) -> str:
+        """When it began, as Hudi writes it."""
+        return self.instant.request_time
+
+    @property
+    def completion_time(self) -> str | None:
+        """When it was published; None as long as it is not."""
+        return self.instant.completion_time
+
+    @property
+    def action(self) -> str:
+        """The word of its file on the timeline: `deltacommit`, `commit`, `clean`."""
+        return self.instant.action
+
+    @property
+    def state(self) -> State:
+        """How far it is: requested, inflight or completed."""
+        return self.instant.state
+
+    @property
+    def planned(self) -> str | None:
+        """The word of its plan, where one is there: `compaction`, `clustering`."""
+        return self.instant.planned
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it is published: readers see it."""
+        return self.instant.is_completed
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the completed action may make rows visible."""
+        return self.instant.is_write
+
+    @property
+    def kind(self) -> str:
+        """What a person calls it: a compaction stays one after it has completed as a commit."""
+        return self.instant.kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ def table(tmp_path: Path) -> lb.Table:
 
 
 def _json(out: Capture) -> dict[str, object]:
-    return json.loads(out.readouterr().out)
+    told: dict[str, object] = json.loads(out.readouterr().out)
+    return told
 
 
 def test_audit_says_that_a_table_is_healthy_and_exits_with_0(path: str, capsys: Capture) -> None:

@@ -16,6 +16,7 @@ from lakebraid import limits
 from lakebraid.cli import servicing
 from lakebraid.cli.main import COMMANDS, main
 from lakebraid.errors import StorageError
+from tests.kit.present import present
 from tests.kit.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.unit
@@ -35,7 +36,9 @@ def ran(capsys: Any, *arguments: str) -> tuple[int, str, str]:
     return code, out, err
 
 
-def test_compact_tells_what_it_would_do_does_it_and_then_has_nothing_to_do(table, capsys):
+def test_compact_tells_what_it_would_do_does_it_and_then_has_nothing_to_do(
+    table: lb.Table, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = ran(capsys, "compact", table.path, "--dry-run")
     assert code == 0 and "5 log files" in out
     code, out, _ = ran(capsys, "compact", table.path)
@@ -43,7 +46,9 @@ def test_compact_tells_what_it_would_do_does_it_and_then_has_nothing_to_do(table
     assert ran(capsys, "compact", table.path)[1] == "nothing to compact\n"
 
 
-def test_a_plan_of_one_process_is_executed_by_another_and_its_result_told_again(table, capsys):
+def test_a_plan_of_one_process_is_executed_by_another_and_its_result_told_again(
+    table: lb.Table, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, out, _ = ran(capsys, "compact", table.path, "--plan-only", "--json")
     plan = json.loads(out)
     first = ran(capsys, "compact", table.path, "--run", plan["instant"], "--json")
@@ -55,13 +60,13 @@ def test_a_plan_of_one_process_is_executed_by_another_and_its_result_told_again(
     assert code == 2 and "exclude" in err
 
 
-def test_log_compact_makes_a_removable_plan_if_asked(table, capsys):
+def test_log_compact_makes_a_removable_plan_if_asked(table: lb.Table, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = ran(capsys, "log-compact", table.path, "--plan-only", "--removable", "--json")
     assert code == 0 and json.loads(out)["is_removable"] is True
     assert ran(capsys, "log-compact", table.path)[0] == 0
 
 
-def test_clean_rollback_and_archive_say_what_they_did(table, capsys):
+def test_clean_rollback_and_archive_say_what_they_did(table: lb.Table, capsys: pytest.CaptureFixture[str]) -> None:
     table.compact()
     dead = table.begin()
     code, out, _ = ran(capsys, "rollback", table.path, "--timeout", "0s")
@@ -76,25 +81,34 @@ def test_clean_rollback_and_archive_say_what_they_did(table, capsys):
     assert ran(capsys, "clean", table.path, "--commits", "1", "--hours", "2")[0] == 2
 
 
-def test_a_log_compaction_that_is_done_at_once_is_removable_if_that_is_asked_for(table, capsys, monkeypatch):
+def test_a_log_compaction_that_is_done_at_once_is_removable_if_that_is_asked_for(
+    table: lb.Table, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
-    monkeypatch.setattr(lb.Table, "log_compact", lambda _, **how: asked.append(how) or [])
+
+    def noted(_: lb.Table, **how: Any) -> list[Any]:
+        asked.append(how)
+        return []
+
+    monkeypatch.setattr(lb.Table, "log_compact", noted)
     ran(capsys, "log-compact", table.path, "--removable")
     assert asked == [{"removable": True}], "the flag counted for --plan-only alone"
 
 
 @pytest.mark.parametrize("command", ["rollback", "clean"])
-def test_the_age_of_removable_plans_can_be_given_to_those_that_roll_back(command, table, capsys, monkeypatch):
+def test_the_age_of_removable_plans_can_be_given_to_those_that_roll_back(
+    command: str, table: lb.Table, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "HEARTBEAT_TIMEOUT_MS", 1)
-    plan = table.plan_log_compaction(removable=True)
-    assert plan.instant not in ran(capsys, command, table.path, "--table-service-rollback-delay", "1h")[1]
+    plan = present(table.plan_log_compaction(removable=True))
+    assert present(plan.instant) not in ran(capsys, command, table.path, "--table-service-rollback-delay", "1h")[1]
     assert table.status().plans
     assert ran(capsys, command, table.path, "--table-service-rollback-delay", "soon")[0] == 2
     assert ran(capsys, command, table.path, "--table-service-rollback-delay", "0s")[0] == 0
     assert not table.status().plans
 
 
-def test_a_savepoint_is_set_listed_restored_to_and_deleted(table, capsys):
+def test_a_savepoint_is_set_listed_restored_to_and_deleted(table: lb.Table, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = ran(capsys, "savepoint", table.path, "--comment", "before", "--json")
     instant = json.loads(out)["instant"]
     table.upsert([{"id": 2, "ts": 1}])
@@ -111,7 +125,9 @@ def test_a_savepoint_is_set_listed_restored_to_and_deleted(table, capsys):
     assert ran(capsys, "savepoint", table.path, "--delete", instant)[0] == 1
 
 
-def test_services_once_does_what_is_due_and_fails_if_a_service_did(table, capsys, monkeypatch):
+def test_services_once_does_what_is_due_and_fails_if_a_service_did(
+    table: lb.Table, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, out, _ = ran(capsys, "services", table.path, "--once")
     assert code == 0 and "compaction" in out
     assert ran(capsys, "services", table.path, "--once")[:2] == (0, "nothing to do\n")
@@ -128,16 +144,16 @@ def test_services_once_does_what_is_due_and_fails_if_a_service_did(table, capsys
 
 
 @pytest.mark.slow
-def test_services_go_on_until_they_are_told_to_stop(table):
+def test_services_go_on_until_they_are_told_to_stop(table: lb.Table) -> None:
     command = [sys.executable, "-m", "lakebraid.cli.main", "services", table.path, "--every", "100ms", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        rounds = [json.loads(process.stdout.readline()) for _ in range(3)]
+        rounds = [json.loads(present(process.stdout).readline()) for _ in range(3)]
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
     assert [one["ran"] for one in rounds][1:] == [[], []] and rounds[0]["ran"][0]["service"] == "compact"
 
 
-def test_status_prints_what_to_run_and_checks(table, capsys):
+def test_status_prints_what_to_run_and_checks(table: lb.Table, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = ran(capsys, "status", table.path)
     assert code == 0 and f"lakebraid compact {table.path}" in out
     assert "\x1b" not in out, "not a terminal"
@@ -148,15 +164,15 @@ def test_status_prints_what_to_run_and_checks(table, capsys):
     assert told["compaction"]["logs"] == 0 and told["advice"] == []
 
 
-def test_a_table_that_is_not_there_is_an_error_of_one_line(tmp_path, capsys):
+def test_a_table_that_is_not_there_is_an_error_of_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("status", "compact", "clean", "rollback", "archive", "services"):
-        code, out, err = ran(capsys, command, tmp_path / "nothing")
+        code, out, err = ran(capsys, command, str(tmp_path / "nothing"))
         assert (code, out) == (1, "") and err.startswith("error: ")
 
 
-def test_every_command_that_serves_has_an_example(capsys):
-    for name, (home, _) in COMMANDS.items():
-        if home.startswith("lakebraid.cli.servicing") or name == "status":
-            _, out, _ = ran(capsys, name, "--help")
-            assert f"lakebraid {name} " in out.split("Example")[1]
-    assert servicing.SERVICES
+def test_every_command_that_serves_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    serving = [name for name, (home, _) in COMMANDS.items() if home.startswith(f"{servicing.__name__}:")]
+    assert "services" in serving
+    for name in (*serving, "status"):
+        _, out, _ = ran(capsys, name, "--help")
+        assert f"lakebraid {name} " in out.split("Example")[1]

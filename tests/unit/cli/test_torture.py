@@ -57,7 +57,7 @@ def write(table: lb.Table, folder: Path, rows: list[tuple[int, int, int]], *, wh
     return txn.instant
 
 
-def test_the_audit_is_content_with_a_healthy_table(table, tmp_path):
+def test_the_audit_is_content_with_a_healthy_table(table: lb.Table, tmp_path: Path) -> None:
     write(table, tmp_path, [(1, 1, 1), (2, 1, 1)])
     write(table, tmp_path, [(1, 2, 2)])
     verdict = audit(table, tmp_path, 1.0)
@@ -66,32 +66,32 @@ def test_the_audit_is_content_with_a_healthy_table(table, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_audit_notices_a_lost_commit(table, tmp_path):
+def test_the_audit_notices_a_lost_commit(table: lb.Table, tmp_path: Path) -> None:
     instant = write(table, tmp_path, [(1, 1, 1)])
     (completed,) = Path(table.path, ".hoodie/timeline").glob(f"{instant}_*")
     completed.unlink()
     assert any("was acknowledged" in problem for problem in audit(table, tmp_path, 1.0).problems)
 
 
-def test_the_audit_notices_a_lost_file(table, tmp_path):
+def test_the_audit_notices_a_lost_file(table: lb.Table, tmp_path: Path) -> None:
     instant = write(table, tmp_path, [(1, 1, 1)])
     (log,) = Path(table.path).glob(f".*_{instant}.log.*")
     log.unlink()
     assert any("key 1 must be" in problem for problem in audit(table, tmp_path, 1.0).problems)
 
 
-def test_the_audit_notices_a_row_that_nobody_wrote(table, tmp_path):
+def test_the_audit_notices_a_row_that_nobody_wrote(table: lb.Table, tmp_path: Path) -> None:
     write(table, tmp_path, [(1, 1, 1)])
     table.upsert([{"id": 9, "ts": 1, "writer": 0, "number": 0, "note": "x"}])
     assert any("key 9 must be None" in problem for problem in audit(table, tmp_path, 1.0).problems)
 
 
-def test_the_audit_notices_a_refused_write_that_is_visible(table, tmp_path):
+def test_the_audit_notices_a_refused_write_that_is_visible(table: lb.Table, tmp_path: Path) -> None:
     write(table, tmp_path, [(1, 1, 1)], what="refused")
     assert any("was refused" in problem for problem in audit(table, tmp_path, 1.0).problems)
 
 
-def test_the_audit_notices_half_a_commit_in_a_read(table, tmp_path):
+def test_the_audit_notices_half_a_commit_in_a_read(table: lb.Table, tmp_path: Path) -> None:
     instant = write(table, tmp_path, [(1, 1, 1), (2, 1, 1)])
     time = table.snapshot().completion_time
     read = {"what": "read", "time": time, "rows": [[1, instant]]}
@@ -100,14 +100,18 @@ def test_the_audit_notices_half_a_commit_in_a_read(table, tmp_path):
 
 
 @pytest.mark.parametrize(("said", "problems"), [("WARNING: Using incubator modules", 0), ("Traceback (most …", 1)])
-def test_what_java_says_about_its_start_is_no_problem_of_a_writer_on_spark(table, tmp_path, said, problems):
+def test_what_java_says_about_its_start_is_no_problem_of_a_writer_on_spark(
+    table: lb.Table, tmp_path: Path, said: str, problems: int
+) -> None:
     write(table, tmp_path, [(1, 1, 1)])
     (tmp_path / "writer-spark-2.err").write_text(said)
     assert len(audit(table, tmp_path, 1.0).problems) == problems
 
 
 @pytest.mark.parametrize(("row_was_there", "unsure"), [(False, {1}), (True, set())])
-def test_only_a_delete_that_may_have_found_nothing_leaves_a_later_row_in_doubt(row_was_there, unsure):
+def test_only_a_delete_that_may_have_found_nothing_leaves_a_later_row_in_doubt(
+    row_was_there: bool, unsure: set[int]
+) -> None:
     row, new = (1, 5, 0, 0, "a"), (1, 6, 0, 0, "b")
     writes = {
         "20": _Write(deletes=False, rows=[new], completion="41"),

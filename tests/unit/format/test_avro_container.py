@@ -5,6 +5,7 @@ import json
 import tracemalloc
 import zlib
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pytest
@@ -48,7 +49,7 @@ def a_real_commit(folder: Path) -> bytes:
     return min((table.path / ".hoodie/timeline").glob("*_*.deltacommit")).read_bytes()
 
 
-def test_a_record_is_read_back_as_it_was_written_and_always_gives_the_same_bytes():
+def test_a_record_is_read_back_as_it_was_written_and_always_gives_the_same_bytes() -> None:
     data = write_record("HoodieCommitMetadata", COMMIT)
     record = read_record(data, "here", "HoodieCommitMetadata")
     assert record["partitionToWriteStats"]["p0"][0].items() >= STAT.items()
@@ -57,14 +58,14 @@ def test_a_record_is_read_back_as_it_was_written_and_always_gives_the_same_bytes
     assert data != write_record("HoodieCommitMetadata", {**COMMIT, "compacted": True})
 
 
-def test_another_avro_library_reads_what_is_written():
+def test_another_avro_library_reads_what_is_written() -> None:
     data = write_record("HoodieCommitMetadata", COMMIT)
     (record,) = fastavro.reader(io.BytesIO(data))
     assert record == read_record(data, "here")
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate"])
-def test_what_another_avro_library_writes_is_read(codec):
+def test_what_another_avro_library_writes_is_read(codec: str) -> None:
     sink = io.BytesIO()
     schema = {**record_schema({"type": "map", "values": ["null", "long", {"type": "array", "items": "string"}]})}
     record = {"a": {"x": None, "y": -(2**62), "z": ["", "ü" * 1000]}}
@@ -72,7 +73,7 @@ def test_what_another_avro_library_writes_is_read(codec):
     assert read_record(sink.getvalue(), "here") == record
 
 
-def test_a_commit_cut_at_any_byte_is_a_clear_error(tmp_path):
+def test_a_commit_cut_at_any_byte_is_a_clear_error(tmp_path: Path) -> None:
     data = a_real_commit(tmp_path)
     for end in range(len(data)):
         with pytest.raises(CorruptFile):
@@ -80,7 +81,7 @@ def test_a_commit_cut_at_any_byte_is_a_clear_error(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_commit_with_any_byte_changed_is_read_or_a_clear_error(tmp_path):
+def test_a_commit_with_any_byte_changed_is_read_or_a_clear_error(tmp_path: Path) -> None:
     data = a_real_commit(tmp_path)
     for place in range(len(data)):
         for flip in (0x01, 0x80, 0xFF):
@@ -91,7 +92,7 @@ def test_a_commit_with_any_byte_changed_is_read_or_a_clear_error(tmp_path):
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_after_the_magic_are_a_clear_error(data):
+def test_any_bytes_after_the_magic_are_a_clear_error(data: bytes) -> None:
     with pytest.raises(CorruptFile):
         read_record(b"Obj\x01" + data, "here")
 
@@ -164,7 +165,7 @@ def deep_by_reference(levels: int) -> object:
         b"",
     ],
 )
-def test_a_hostile_container_costs_neither_time_nor_memory(data):
+def test_a_hostile_container_costs_neither_time_nor_memory(data: bytes) -> None:
     tracemalloc.start()
     with pytest.raises(CorruptFile, match="there/x"):
         read_record(data, "there/x")
@@ -174,19 +175,19 @@ def test_a_hostile_container_costs_neither_time_nor_memory(data):
 
 
 @pytest.mark.slow
-def test_a_compressed_record_does_not_inflate_beyond_its_limit():
+def test_a_compressed_record_does_not_inflate_beyond_its_limit() -> None:
     bomb = zlib.compress(b"\0" * (limits.AVRO_INFLATED_BYTES_MAX + 1), 9)[2:-4]
     with pytest.raises(CorruptFile, match="inflates beyond"):
         read_record(container(record_schema("string"), bomb, codec=b"deflate"), "here")
 
 
-def test_a_schema_may_be_nested_as_deep_as_the_limit_allows():
+def test_a_schema_may_be_nested_as_deep_as_the_limit_allows() -> None:
     arrays = limits.SCHEMA_DEPTH_MAX - 2
     data = container(deep(arrays), b"\x02" * arrays + b"\x02" + b"\0" * arrays)
     assert "a" in read_record(data, "here")
 
 
-def test_a_named_type_may_be_used_again_and_logical_types_stay_plain():
+def test_a_named_type_may_be_used_again_and_logical_types_stay_plain() -> None:
     fixed = {"type": "fixed", "name": "F", "namespace": "n", "size": 1, "logicalType": "decimal", "precision": 2}
     schema = {
         "type": "record",
@@ -200,18 +201,20 @@ def test_a_named_type_may_be_used_again_and_logical_types_stay_plain():
     ("field", "kind"),
     [("compacted", "int"), ("operationType", ["null", "bytes"]), ("extraMetadata", {"type": "map", "values": "int"})],
 )
-def test_a_schema_that_gives_something_else_under_a_known_name_is_refused(field, kind):
+def test_a_schema_that_gives_something_else_under_a_known_name_is_refused(
+    field: str, kind: dict[str, str] | list[str] | str
+) -> None:
     schema = {"type": "record", "name": "HoodieCommitMetadata", "fields": [{"name": field, "type": kind}]}
     with pytest.raises(CorruptFile, match=field):
         read_record(container(schema, b"\0"), "here", "HoodieCommitMetadata")
 
 
-def test_fields_that_are_unknown_or_left_out_do_no_harm():
+def test_fields_that_are_unknown_or_left_out_do_no_harm() -> None:
     data = container(record_schema("int", "some.space.HoodieCommitMetadata"), b"\0")
     assert read_record(data, "here", "HoodieCommitMetadata") == {"a": 0}
 
 
-def test_a_required_field_that_is_missing_is_refused():
+def test_a_required_field_that_is_missing_is_refused() -> None:
     data = container(record_schema("int", "HoodieCleanMetadata"), b"\0")
     with pytest.raises(CorruptFile, match="startCleanTime"):
         read_record(data, "here", "HoodieCleanMetadata")
@@ -227,6 +230,6 @@ def test_a_required_field_that_is_missing_is_refused():
         {"partitionToWriteStats": {"p0": [{"cdcStats": {"a": 1.5}}]}},
     ],
 )
-def test_a_record_that_is_none_is_not_written(record):
+def test_a_record_that_is_none_is_not_written(record: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="Nothing was written"):
         write_record("HoodieCommitMetadata", record)

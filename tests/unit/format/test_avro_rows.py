@@ -9,6 +9,7 @@ import os
 import struct
 import threading
 from decimal import Decimal
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -24,6 +25,7 @@ from lakebraid.format.avro.rows import format_avro_block, parse_avro_block, pars
 from lakebraid.format.avro.scan import ScanRefused, scan_records
 from lakebraid.format.avro.types import parse_avro_schema, read_avro_schema
 from lakebraid.format.avro.varint import format_long
+from tests.kit.effort import times
 from tests.kit.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.unit
@@ -33,12 +35,13 @@ INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)
 
 
-def _moments(zone, *, millis=False):
-    moments = st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(zone))
+def _moments(zone: dt.tzinfo | None, *, millis: bool = False) -> st.SearchStrategy[dt.datetime]:
+    zones: st.SearchStrategy[Any] = st.just(zone)
+    moments = st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=zones)
     return moments.map(lambda m: m.replace(microsecond=m.microsecond // 1000 * 1000)) if millis else moments
 
 
-def _times(*, millis=False):
+def _times(*, millis: bool = False) -> st.SearchStrategy[dt.time]:
     step = 1000 if millis else 1
     day = 86_400_000_000
     return st.integers(0, day // step - 1).map(
@@ -46,11 +49,11 @@ def _times(*, millis=False):
     )
 
 
-def _logical(base: str, name: str) -> dict:
+def _logical(base: str, name: str) -> dict[str, Any]:
     return {"type": base, "logicalType": name}
 
 
-LEAVES: list[tuple[object, st.SearchStrategy]] = [
+LEAVES: list[tuple[object, st.SearchStrategy[Any]]] = [
     ("boolean", st.booleans()),
     ("int", INT),
     ("long", LONG),
@@ -74,18 +77,18 @@ LEAVES: list[tuple[object, st.SearchStrategy]] = [
 class Names:
     """Names that are used once, and names that are used again in another namespace."""
 
-    def __init__(self, data) -> None:
+    def __init__(self, data: st.DataObject) -> None:
         self.data = data
         self.used = 0
 
-    def named(self, kind: str, **rest) -> dict:
+    def named(self, kind: str, **rest: Any) -> dict[str, Any]:
         self.used += 1
         if self.data.draw(st.booleans()):
             return {"type": kind, "name": "same", "namespace": f"space{self.used}", **rest}
         return {"type": kind, "name": f"name{self.used}", **rest}
 
 
-def draw_type(names: Names, depth: int) -> tuple[object, st.SearchStrategy]:
+def draw_type(names: Names, depth: int) -> tuple[object, st.SearchStrategy[Any]]:
     """A type, as Hudi's writers use them, and its values."""
     draw = names.data.draw
     kind = draw(st.sampled_from(("leaf", "decimal", "fixed", "enum", "array", "map", "record")))
@@ -107,12 +110,14 @@ def draw_type(names: Names, depth: int) -> tuple[object, st.SearchStrategy]:
         else:
             chosen = {"type": "map", "values": inner}, st.dictionaries(st.text(max_size=3), values, max_size=3)
     avro, values = chosen
-    return draw(
-        st.sampled_from(((avro, values), (["null", avro], st.none() | values), ([avro, "null"], st.none() | values)))
+    optional = st.none() | values
+    drawn: tuple[object, st.SearchStrategy[Any]] = draw(
+        st.sampled_from(((avro, values), (["null", avro], optional), ([avro, "null"], optional)))
     )
+    return drawn
 
 
-def draw_decimal(names: Names) -> tuple[object, st.SearchStrategy]:
+def draw_decimal(names: Names) -> tuple[object, st.SearchStrategy[Any]]:
     precision = names.data.draw(st.integers(1, 38))
     scale = names.data.draw(st.integers(0, precision))
     meaning = {"logicalType": "decimal", "precision": precision, "scale": scale}
@@ -124,7 +129,7 @@ def draw_decimal(names: Names) -> tuple[object, st.SearchStrategy]:
     return names.named("fixed", size=size, **meaning), values
 
 
-def draw_record(names: Names, depth: int) -> tuple[dict, st.SearchStrategy]:
+def draw_record(names: Names, depth: int) -> tuple[dict[str, Any], st.SearchStrategy[Any]]:
     record = names.named("record")
     fields, values = [], {}
     for index in range(names.data.draw(st.integers(1, 4))):
@@ -134,7 +139,7 @@ def draw_record(names: Names, depth: int) -> tuple[dict, st.SearchStrategy]:
     return record | {"fields": fields}, st.fixed_dictionaries(values)
 
 
-def encode(schema: object, rows: list[dict]) -> bytes:
+def encode(schema: object, rows: list[dict[str, Any]]) -> bytes:
     """A block content by fastavro and the original schema."""
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
     parts = []
@@ -145,7 +150,7 @@ def encode(schema: object, rows: list[dict]) -> bytes:
     return struct.pack(">ii", 3, len(rows)) + b"".join(parts)
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Values as Arrow gives them."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
@@ -170,9 +175,9 @@ def read_slowly(content: bytes, text: str) -> pa.Table:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_both_readers_give_what_avro_wrote_for_every_schema(data):
+def test_both_readers_give_what_avro_wrote_for_every_schema(data: st.DataObject) -> None:
     schema, values = draw_record(Names(data), 3)
     rows = data.draw(st.lists(values, min_size=1, max_size=4))
     text = json.dumps(schema)
@@ -201,7 +206,7 @@ NESTED = {
 NESTED_TEXT = json.dumps(NESTED)
 
 
-def _nested_rows(count: int) -> list[dict]:
+def _nested_rows(count: int) -> list[dict[str, Any]]:
     return [
         {"id": n if n % 3 else None, "name": "x" * (n % 7), "amount": Decimal(n) / 100, "tags": {"a": ["b"] * (n % 3)}}
         for n in range(count)
@@ -209,7 +214,7 @@ def _nested_rows(count: int) -> list[dict]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 21, 100])
-def test_blocks_of_any_length_take_the_fast_road_in_batches(count, monkeypatch):
+def test_blocks_of_any_length_take_the_fast_road_in_batches(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "AVRO_BATCH_ROWS", 10)
     rows = _nested_rows(count)
 
@@ -218,20 +223,17 @@ def test_blocks_of_any_length_take_the_fast_road_in_batches(count, monkeypatch):
     assert table.to_pylist(maps_as_pydicts="strict") == rows
 
 
-def test_a_block_without_records_has_the_columns_of_its_schema():
+def test_a_block_without_records_has_the_columns_of_its_schema() -> None:
     table = parse_avro_block(struct.pack(">ii", 3, 0), NESTED_TEXT, "log")
 
     assert table.schema == parse_avro_schema(NESTED_TEXT, "log")
     assert table.num_rows == 0
 
 
-def test_large_blocks_are_decoded_in_steps(monkeypatch):
+def test_large_blocks_are_decoded_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = _nested_rows(50)
-    steps = []
     monkeypatch.setattr(limits, "AVRO_CHUNK_BYTES", 2000)
-    monkeypatch.setattr(
-        avro_rows, "scan_records", lambda v, s, ends, x: steps.append(len(ends)) or scan_records(v, s, ends, x)
-    )
+    steps = _counting(monkeypatch)
 
     table = parse_avro_block(encode(NESTED, rows), NESTED_TEXT, "log")
 
@@ -239,15 +241,20 @@ def test_large_blocks_are_decoded_in_steps(monkeypatch):
     assert len(steps) > 5
 
 
-def _counting(monkeypatch):
+def _counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls = []
-    monkeypatch.setattr(
-        avro_rows, "scan_records", lambda v, s, ends, x: calls.append(len(ends)) or scan_records(v, s, ends, x)
-    )
+
+    def counted(view: Any, schema: Any, ends: Any, expanded: Any) -> Any:
+        calls.append(len(ends))
+        return scan_records(view, schema, ends, expanded)
+
+    monkeypatch.setattr(avro_rows, "scan_records", counted)
     return calls
 
 
-def test_many_small_blocks_are_decoded_by_one_call_and_hold_no_memory_of_each_other(monkeypatch):
+def test_many_small_blocks_are_decoded_by_one_call_and_hold_no_memory_of_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls = _counting(monkeypatch)
     parts = [_nested_rows(count) for count in (3, 0, 1, 200)]
 
@@ -258,7 +265,7 @@ def test_many_small_blocks_are_decoded_by_one_call_and_hold_no_memory_of_each_ot
     assert tables[0].get_total_buffer_size() < tables[3].get_total_buffer_size() / 10
 
 
-def test_a_damaged_block_among_others_is_named_and_the_others_are_not():
+def test_a_damaged_block_among_others_is_named_and_the_others_are_not() -> None:
     good = encode(NESTED, _nested_rows(2))
     torn = bytearray(good)
     torn[12:16] = b"\xff\xff\xff\x7f"
@@ -266,7 +273,9 @@ def test_a_damaged_block_among_others_is_named_and_the_others_are_not():
         parse_avro_blocks([good, bytes(torn), good], NESTED_TEXT, ["first", "second", "third"])
 
 
-def test_blocks_that_might_take_too_much_memory_together_are_decoded_one_by_one(monkeypatch):
+def test_blocks_that_might_take_too_much_memory_together_are_decoded_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls = _counting(monkeypatch)
     monkeypatch.setattr(limits, "AVRO_CHUNK_BYTES", 20_000)
     blocks = [encode(NESTED, _nested_rows(50))] * 5
@@ -274,8 +283,8 @@ def test_blocks_that_might_take_too_much_memory_together_are_decoded_one_by_one(
     assert len(calls) >= 5
 
 
-def test_rows_are_read_slowly_where_the_fast_reader_refuses(monkeypatch):
-    def refuse(*_):
+def test_rows_are_read_slowly_where_the_fast_reader_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
         raise ScanRefused
 
     monkeypatch.setattr(avro_rows, "scan_records", refuse)
@@ -284,12 +293,12 @@ def test_rows_are_read_slowly_where_the_fast_reader_refuses(monkeypatch):
     assert parse_avro_block(encode(NESTED, rows), NESTED_TEXT, "log").to_pylist(maps_as_pydicts="strict") == rows
 
 
-def test_a_panic_in_the_fast_reader_is_not_the_end_of_the_process(monkeypatch):
+def test_a_panic_in_the_fast_reader_is_not_the_end_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):
         pass
 
     class Session:
-        def read_avro(self, *_, **__):
+        def read_avro(self, *_: object, **__: object) -> None:
             raise PanicException
 
     monkeypatch.setattr(scan, "_session", lambda _: Session())
@@ -297,8 +306,8 @@ def test_a_panic_in_the_fast_reader_is_not_the_end_of_the_process(monkeypatch):
     assert parse_avro_block(encode(NESTED, _nested_rows(2)), NESTED_TEXT, "log").num_rows == 2
 
 
-def test_an_interrupt_is_not_taken_for_a_refusal(monkeypatch):
-    def interrupted(_):
+def test_an_interrupt_is_not_taken_for_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(scan, "_session", interrupted)
@@ -307,17 +316,17 @@ def test_an_interrupt_is_not_taken_for_a_refusal(monkeypatch):
         parse_avro_block(encode(NESTED, _nested_rows(2)), NESTED_TEXT, "log")
 
 
-def test_rows_can_be_read_where_there_are_no_memory_files(monkeypatch):
+def test_rows_can_be_read_where_there_are_no_memory_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "memfd_create")
 
     assert scanned(encode(NESTED, _nested_rows(5)), NESTED_TEXT).num_rows == 5
 
 
-def _read_in_child(queue) -> None:
+def _read_in_child(queue: multiprocessing.Queue[int]) -> None:
     queue.put(parse_avro_block(encode(NESTED, _nested_rows(5)), NESTED_TEXT, "log").num_rows)
 
 
-def test_a_forked_process_reads_rows_though_the_threads_of_its_parent_are_gone():
+def test_a_forked_process_reads_rows_though_the_threads_of_its_parent_are_gone() -> None:
     scanned(encode(NESTED, _nested_rows(5)), NESTED_TEXT)
     fork = multiprocessing.get_context("fork")
     queue = fork.Queue()
@@ -330,7 +339,7 @@ def test_a_forked_process_reads_rows_though_the_threads_of_its_parent_are_gone()
         child.join()
 
 
-def test_threads_read_side_by_side():
+def test_threads_read_side_by_side() -> None:
     wrong: list[object] = []
 
     def read(seed: int) -> None:
@@ -371,7 +380,7 @@ def record_of(kind: object) -> str:
         (struct.pack(">iii", 3, 1, -1) + b"\x02", "int"),
     ],
 )
-def test_a_block_whose_lengths_lie_is_refused(content, kind):
+def test_a_block_whose_lengths_lie_is_refused(content: bytes, kind: str) -> None:
     with pytest.raises(CorruptFile):
         parse_avro_block(content, record_of(kind), "log")
 
@@ -398,19 +407,21 @@ def test_a_block_whose_lengths_lie_is_refused(content, kind):
         ((format_long(2**62),), {"type": "long", "logicalType": "timestamp-millis"}),
     ],
 )
-def test_a_record_that_does_not_follow_its_schema_is_refused_in_time(records, kind):
+def test_a_record_that_does_not_follow_its_schema_is_refused_in_time(
+    records: tuple[bytes, ...], kind: dict[str, Any] | str
+) -> None:
     with pytest.raises(CorruptFile):
         parse_avro_block(block_of(*records), record_of(kind), "log")
 
 
-def test_the_damaged_record_is_named():
+def test_the_damaged_record_is_named() -> None:
     with pytest.raises(CorruptFile, match="record 2 of an Avro block"):
         parse_avro_block(block_of(b"\x02", b"\x02\x04", b"\x02"), record_of("int"), "log")
 
 
 @pytest.mark.slow
 @pytest.mark.hostile
-def test_null_structs_of_many_columns_cannot_fill_the_memory(monkeypatch):
+def test_null_structs_of_many_columns_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = {"type": "record", "name": "w", "fields": [{"name": f"c{n}", "type": "double"} for n in range(1000)]}
     monkeypatch.setattr(limits, "AVRO_BLOCK_ARROW_BYTES_MAX", 1_000_000)
     monkeypatch.setattr(limits, "AVRO_CHUNK_BYTES", 100_000)
@@ -425,7 +436,7 @@ def test_null_structs_of_many_columns_cannot_fill_the_memory(monkeypatch):
         parse_avro_block(*listed, "log")
 
 
-def test_a_long_text_beside_a_list_of_wide_records_is_read(monkeypatch):
+def test_a_long_text_beside_a_list_of_wide_records_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its length alone the record could be a list of very many null structs."""
     wide = {"type": "record", "name": "w", "fields": [{"name": f"c{n}", "type": "double"} for n in range(100)]}
     fields = [{"name": "v", "type": "string"}, {"name": "w", "type": {"type": "array", "items": ["null", wide]}}]
@@ -437,7 +448,7 @@ def test_a_long_text_beside_a_list_of_wide_records_is_read(monkeypatch):
     assert rows.to_pylist() == [{"v": "x" * 20_000, "w": []}]
 
 
-def test_rows_that_do_not_fit_the_schema_are_not_written():
+def test_rows_that_do_not_fit_the_schema_are_not_written() -> None:
     text = record_of("int")
     with pytest.raises(InvalidArgument):
         format_avro_block(pa.table({"c": [None]}), text)
@@ -447,7 +458,7 @@ def test_rows_that_do_not_fit_the_schema_are_not_written():
         format_avro_block(pa.table({"d": [1]}), text)
 
 
-def test_times_beyond_pythons_calendar_are_read_and_written():
+def test_times_beyond_pythons_calendar_are_read_and_written() -> None:
     text = record_of(["null", {"type": "long", "logicalType": "timestamp-micros"}])
     table = pa.table({"c": pa.array([2**62, -(2**62), None], pa.timestamp("us", tz="UTC"))})
 
@@ -457,9 +468,9 @@ def test_times_beyond_pythons_calendar_are_read_and_written():
 
 @pytest.mark.slow
 @pytest.mark.hostile
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_flipped_bytes_end_in_rows_or_a_clear_error(data):
+def test_flipped_bytes_end_in_rows_or_a_clear_error(data: st.DataObject) -> None:
     schema, values = draw_record(Names(data), 2)
     content = bytearray(encode(schema, data.draw(st.lists(values, min_size=1, max_size=4))))
     rng = data.draw(st.randoms(use_true_random=True))

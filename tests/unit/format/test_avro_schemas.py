@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -36,7 +37,7 @@ arrow_types = st.recursive(
 
 @settings(deadline=None)
 @given(st.lists(arrow_types, min_size=1, max_size=4))
-def test_an_arrow_schema_is_read_back_from_its_avro_text_and_avro_accepts_it(types):
+def test_an_arrow_schema_is_read_back_from_its_avro_text_and_avro_accepts_it(types: list[pa.DataType]) -> None:
     schema = pa.schema([pa.field(f"größe{n}", kind) for n, kind in enumerate(types)])
 
     text = format_avro_schema(schema, "t_record", "hoodie.t")
@@ -45,7 +46,7 @@ def test_an_arrow_schema_is_read_back_from_its_avro_text_and_avro_accepts_it(typ
     fastavro.parse_schema(json.loads(text))  # refuses two definitions of one name
 
 
-def test_the_text_of_a_schema_is_as_spark_and_hudi_write_it():
+def test_the_text_of_a_schema_is_as_spark_and_hudi_write_it() -> None:
     schema = pa.schema([("id", pa.int32()), ("items", pa.list_(pa.struct([("price", pa.decimal128(10, 2))])))])
 
     text = format_avro_schema(schema, "t_record", "hoodie.t")
@@ -79,17 +80,17 @@ def test_the_text_of_a_schema_is_as_spark_and_hudi_write_it():
 
 
 @pytest.mark.parametrize("name", ["", "a b", "1a", "a-b", "a.b"])
-def test_a_column_name_that_java_would_refuse_is_not_written(name):
+def test_a_column_name_that_java_would_refuse_is_not_written(name: str) -> None:
     with pytest.raises(InvalidArgument, match="cannot be the name"):
         format_avro_schema(pa.schema([(name, pa.int32())]), "t", "n")
 
 
-def test_a_type_that_no_hudi_table_has_is_not_written():
+def test_a_type_that_no_hudi_table_has_is_not_written() -> None:
     with pytest.raises(InvalidArgument, match="uint64"):
         format_avro_schema(pa.schema([("a", pa.uint64())]), "t", "n")
 
 
-def test_a_named_type_may_be_used_again():
+def test_a_named_type_may_be_used_again() -> None:
     point = {"type": "record", "name": "point", "fields": [{"name": "x", "type": "int"}]}
     schema = {
         "type": "record",
@@ -101,12 +102,15 @@ def test_a_named_type_may_be_used_again():
             {"name": "c", "type": ["null", "n.point"]},
         ],
     }
-    rows = [{"a": {"x": 1}, "b": {"x": 2}, "c": None}, {"a": {"x": 3}, "b": {"x": 4}, "c": {"x": 5}}]
+    rows: list[dict[str, Any]] = [
+        {"a": {"x": 1}, "b": {"x": 2}, "c": None},
+        {"a": {"x": 3}, "b": {"x": 4}, "c": {"x": 5}},
+    ]
 
     assert scanned(encode(schema, rows), json.dumps(schema)).to_pylist() == rows
 
 
-def test_a_name_defined_twice_means_its_nearest_definition():
+def test_a_name_defined_twice_means_its_nearest_definition() -> None:
     fields = [
         {"name": "a", "type": {"type": "record", "name": "p", "fields": [{"name": "x", "type": "int"}]}},
         {"name": "b", "type": {"type": "record", "name": "p", "fields": [{"name": "y", "type": "string"}]}},
@@ -158,7 +162,7 @@ def _laughs() -> str:
     ],
     ids=range(18),
 )
-def test_a_schema_that_makes_no_sense_is_refused(text, problem):
+def test_a_schema_that_makes_no_sense_is_refused(text: str, problem: str) -> None:
     with pytest.raises(CorruptFile, match=problem):
         parse_avro_schema(text, "log")
 
@@ -167,16 +171,16 @@ def test_a_schema_that_makes_no_sense_is_refused(text, problem):
     "kind",
     [["int", "string"], ["null", "int", "string"], {"type": "bytes", "logicalType": "decimal", "precision": 39}, "r"],
 )
-def test_what_has_no_arrow_type_is_refused_by_name(kind):
+def test_what_has_no_arrow_type_is_refused_by_name(kind: dict[str, int | str] | list[str] | str) -> None:
     with pytest.raises(LakebraidError, match=r"several types|39 digits|contains itself"):
         parse_avro_schema(record_of(kind), "log")
 
 
-def test_brackets_in_texts_do_not_count_as_nesting():
+def test_brackets_in_texts_do_not_count_as_nesting() -> None:
     text = json.dumps({"type": "record", "name": "r", "doc": "[" * 1000 + '\\"' + "{" * 1000, "fields": []})
 
     assert parse_avro_schema(text, "log") == pa.schema([])
 
 
-def test_the_schema_of_32_levels_is_still_read():
+def test_the_schema_of_32_levels_is_still_read() -> None:
     assert parse_avro_schema(record_of(json.loads(_nest(31))), "log").names == ["c"]

@@ -2,6 +2,8 @@
 import contextlib
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -42,7 +44,7 @@ COMMITS = st.builds(
 
 @settings(deadline=None)
 @given(COMMITS)
-def test_a_commit_is_read_back_as_it_was_written(meta):
+def test_a_commit_is_read_back_as_it_was_written(meta: CommitMetadata) -> None:
     assert parse_commit(format_commit(meta), "here") == meta
 
 
@@ -58,7 +60,7 @@ def as_json(value: object) -> object:
 
 @settings(deadline=None)
 @given(COMMITS)
-def test_a_commit_of_layout_1_means_the_same_in_json(meta):
+def test_a_commit_of_layout_1_means_the_same_in_json(meta: CommitMetadata) -> None:
     document = {
         "partitionToWriteStats": {key: [as_json(stat) for stat in stats] for key, stats in meta.write_stats.items()},
         "compacted": meta.compacted,
@@ -72,29 +74,29 @@ def test_a_commit_of_layout_1_means_the_same_in_json(meta):
     )
 
 
-def test_the_fields_of_a_write_stat_are_hudis_in_hudis_order():
+def test_the_fields_of_a_write_stat_are_hudis_in_hudis_order() -> None:
     on_disk = [field.split(" ")[0] for field in RECORDS["HoodieWriteStat"].split(", ")]
     assert [camel_case(part.name) for part in dataclasses.fields(WriteStat)] == on_disk
 
 
-def test_an_empty_file_is_a_commit_that_says_nothing():
+def test_an_empty_file_is_a_commit_that_says_nothing() -> None:
     meta = parse_commit(b"", "here")
     assert meta == CommitMetadata()
     assert (meta.schema, meta.rows_written, meta.file_paths) == (None, 0, ())
 
 
-def test_a_commit_without_data_is_written_with_an_empty_map_and_not_null():
+def test_a_commit_without_data_is_written_with_an_empty_map_and_not_null() -> None:
     assert parse_commit(format_commit(CommitMetadata(operation="UPSERT")), "here").write_stats == {}
 
 
-def test_what_readers_ask_of_a_commit():
+def test_what_readers_ask_of_a_commit() -> None:
     stats = {"p0": (WriteStat(path="p0/a", num_writes=3), WriteStat(path="p0/b", num_writes=4)), "": (WriteStat(),)}
     meta = CommitMetadata(write_stats=stats, extra={"schema": "{}"})
     assert (meta.schema, meta.rows_written, meta.file_paths) == ("{}", 7, ("p0/a", "p0/b"))
     assert CommitMetadata(extra={"schema": ""}).schema is None
 
 
-def test_only_a_replace_commit_may_replace_file_groups():
+def test_only_a_replace_commit_may_replace_file_groups() -> None:
     replacing = CommitMetadata(replaced={"p0": ("f",)})
     assert b"HoodieReplaceCommitMetadata" in format_commit(replacing)
     assert b"HoodieReplaceCommitMetadata" in format_commit(CommitMetadata(), replace=True)
@@ -119,13 +121,13 @@ def test_only_a_replace_commit_may_replace_file_groups():
         b"\0",
     ],
 )
-def test_a_damaged_commit_is_a_clear_error(data):
+def test_a_damaged_commit_is_a_clear_error(data: bytes) -> None:
     with pytest.raises(CorruptFile, match="there/x") as caught:
         parse_commit(data, "there/x")
     assert len(str(caught.value)) < 1000
 
 
-def test_a_commit_of_layout_1_cut_at_any_byte_is_a_clear_error(tmp_path):
+def test_a_commit_of_layout_1_cut_at_any_byte_is_a_clear_error(tmp_path: Path) -> None:
     table = unpack("v6_mor_bucket", tmp_path)
     data = min((table.path / ".hoodie").glob("*.deltacommit")).read_bytes()
     whole = parse_commit(data, "here")
@@ -134,10 +136,13 @@ def test_a_commit_of_layout_1_cut_at_any_byte_is_a_clear_error(tmp_path):
             assert parse_commit(data[:end], "here") == whole
 
 
-def test_a_write_stat_is_parsed_with_a_handful_of_calls():
+def test_a_write_stat_is_parsed_with_a_handful_of_calls() -> None:
     """Large commits have thousands."""
+    counts: dict[str, Any] = {
+        part.name: 1 for part in dataclasses.fields(WriteStat) if part.name not in SPECIAL and "int" in str(part.type)
+    }
     stat = WriteStat(
-        **{part.name: 1 for part in dataclasses.fields(WriteStat) if part.name not in SPECIAL and "int" in part.type},
+        **counts,
         file_id="7f3a-0",
         path="p0/" + "x" * 80,
         log_files=("x" * 80,),

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 from decimal import Decimal
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -14,11 +16,12 @@ from hypothesis import strategies as st
 from lakebraid.errors import CorruptFile, InvalidArgument, LakebraidError, UnsupportedTable
 from lakebraid.format.avro.varint import format_long, parse_long
 from lakebraid.format.log.delete_list import format_delete_block, parse_delete_block
+from tests.kit.effort import times
 
 pytestmark = pytest.mark.unit
 
 
-def _wrapper(name: str, value: object) -> dict:
+def _wrapper(name: str, value: object) -> dict[str, Any]:
     return {"type": "record", "name": f"{name}Wrapper", "fields": [{"name": "value", "type": value}]}
 
 
@@ -52,7 +55,7 @@ _LIST_FIELD = {"name": "deleteRecordList", "type": {"type": "array", "items": _E
 AVRO = fastavro.parse_schema({"type": "record", "name": "HoodieDeleteRecordList", "fields": [_LIST_FIELD]})
 
 
-def _by_avro(entries: list[tuple]) -> bytes:
+def _by_avro(entries: list[tuple[Any, ...]]) -> bytes:
     """What Apache Hudi writes for these (key, partition, ordering) entries, by an Avro encoder of its own."""
     stream = io.BytesIO()
     records = [{"recordKey": k, "partitionPath": p, "orderingVal": o} for k, p, o in entries]
@@ -60,7 +63,7 @@ def _by_avro(entries: list[tuple]) -> bytes:
     return struct.pack(">ii", 3, len(stream.getvalue())) + stream.getvalue()
 
 
-def _value(name: str, value: object) -> tuple:
+def _value(name: str, value: object) -> tuple[Any, ...]:
     return (f"{name}Wrapper", {"value": value})
 
 
@@ -81,7 +84,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_wrapper_becomes_its_arrow_type_and_is_written_as_hudi_compares_it(name):
+def test_every_wrapper_becomes_its_arrow_type_and_is_written_as_hudi_compares_it(name: str) -> None:
     value, kind, plain = CASES[name]
     content = _by_avro([("a", "p", _value(name, value)), ("b", None, _value("Int", 0))])
 
@@ -98,7 +101,7 @@ def test_every_wrapper_becomes_its_arrow_type_and_is_written_as_hudi_compares_it
     assert format_delete_block(deleted.record_keys, deleted.partition_paths, deleted.ordering) == expected_bytes
 
 
-def test_int_zero_and_null_mean_an_unconditional_delete_but_long_zero_does_not():
+def test_int_zero_and_null_mean_an_unconditional_delete_but_long_zero_does_not() -> None:
     deleted = parse_delete_block(
         _by_avro([("a", "p", _value("Int", 0)), ("b", "p", None), ("c", "p", _value("Long", 0))]), "log"
     )
@@ -107,14 +110,14 @@ def test_int_zero_and_null_mean_an_unconditional_delete_but_long_zero_does_not()
     assert deleted.ordering == (pa.array([None, None, 0], pa.int64()),)
 
 
-def test_deletes_without_ordering_values_have_none():
+def test_deletes_without_ordering_values_have_none() -> None:
     content = format_delete_block(pa.array(["a"]), pa.array(["p"]))
 
     assert content == _by_avro([("a", "p", _value("Int", 0))])
     assert parse_delete_block(content, "log").ordering is None
 
 
-def test_several_ordering_fields_become_several_arrays():
+def test_several_ordering_fields_become_several_arrays() -> None:
     values = [_value("Long", 5), _value("String", "x"), ("LocalDateWrapper", {"value": 3})]
     content = _by_avro([("a", "p", ("ArrayWrapper", {"wrappedValues": values})), ("b", "p", _value("Int", 0))])
 
@@ -127,13 +130,13 @@ def test_several_ordering_fields_become_several_arrays():
     assert list(parse_delete_block(written, "log").ordering or ()) == expected[:2]
 
 
-def test_a_list_of_one_value_is_that_value():
+def test_a_list_of_one_value_is_that_value() -> None:
     content = _by_avro([("a", "p", ("ArrayWrapper", {"wrappedValues": [_value("Int", 0)]}))])
 
     assert parse_delete_block(content, "log").unconditional.to_pylist() == [True]
 
 
-def test_ints_and_longs_in_one_block_become_longs():
+def test_ints_and_longs_in_one_block_become_longs() -> None:
     deleted = parse_delete_block(_by_avro([("a", "p", _value("Int", 1)), ("b", "p", _value("Long", 2))]), "log")
 
     assert deleted.ordering == (pa.array([1, 2], pa.int64()),)
@@ -148,12 +151,12 @@ def test_ints_and_longs_in_one_block_become_longs():
         [("ArrayWrapper", {"wrappedValues": None})],
     ],
 )
-def test_ordering_values_that_cannot_be_compared_are_refused(values):
+def test_ordering_values_that_cannot_be_compared_are_refused(values: list[tuple[str, dict[str, Any]]]) -> None:
     with pytest.raises(CorruptFile):
         parse_delete_block(_by_avro([("a", "p", value) for value in values]), "log")
 
 
-def test_a_list_in_several_avro_blocks_is_read_whole():
+def test_a_list_in_several_avro_blocks_is_read_whole() -> None:
     one = b"\x02\x02a\x02\x02p\x04\x00"
     body = format_long(1) + one + format_long(-2) + format_long(2 * len(one)) + one + one + b"\x00"
 
@@ -163,7 +166,7 @@ def test_a_list_in_several_avro_blocks_is_read_whole():
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_deletes_as_java_objects_are_refused_by_name(version):
+def test_deletes_as_java_objects_are_refused_by_name(version: int) -> None:
     with pytest.raises(UnsupportedTable, match="serialised Java objects"):
         parse_delete_block(struct.pack(">ii", version, 3) + b"abc", "log")
 
@@ -183,19 +186,19 @@ def test_deletes_as_java_objects_are_refused_by_name(version):
         struct.pack(">ii", 3, 13) + b"\x02\x02\x02a\x00\x0e\x80\x80\x80\x80\x80\x80\x80",
     ],
 )
-def test_a_damaged_list_is_refused(content):
+def test_a_damaged_list_is_refused(content: bytes) -> None:
     with pytest.raises(CorruptFile):
         parse_delete_block(content, "log")
 
 
-def test_a_decimal_of_more_digits_than_hudi_has_is_refused():
+def test_a_decimal_of_more_digits_than_hudi_has_is_refused() -> None:
     body = b"\x02\x02\x02a\x00\x12\x22" + b"\x7f" * 17 + b"\x00"
 
     with pytest.raises(CorruptFile):
         parse_delete_block(struct.pack(">ii", 3, len(body)) + body, "log")
 
 
-def test_what_hudi_could_not_compare_is_not_written():
+def test_what_hudi_could_not_compare_is_not_written() -> None:
     keys, partitions = pa.array(["a"]), pa.array(["p"])
     with pytest.raises(InvalidArgument, match="null"):
         format_delete_block(keys, partitions, [pa.array([1]), pa.array([None], pa.int64())])
@@ -214,7 +217,7 @@ entries = st.lists(
 
 
 @given(entries)
-def test_written_deletes_are_read_back_and_are_what_avro_writes(rows):
+def test_written_deletes_are_read_back_and_are_what_avro_writes(rows: list[tuple[str, str | None, int | None]]) -> None:
     keys, partitions, values = ([row[i] for row in rows] for i in range(3))
     content = format_delete_block(
         pa.array(keys, pa.string()), pa.array(partitions, pa.string()), [pa.array(values, pa.int64())]
@@ -232,7 +235,7 @@ def test_written_deletes_are_read_back_and_are_what_avro_writes(rows):
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3))
-def test_numbers_are_read_back(number, before):
+def test_numbers_are_read_back(number: int, before: bytes) -> None:
     data = before + format_long(number)
 
     assert parse_long(data, len(before)) == (number, len(data))
@@ -240,9 +243,9 @@ def test_numbers_are_read_back(number, before):
 
 @pytest.mark.slow
 @pytest.mark.hostile
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(300), deadline=None)
 @given(st.randoms(use_true_random=True))
-def test_flipped_bytes_in_a_delete_list_end_in_deletes_or_a_clear_error(rng):
+def test_flipped_bytes_in_a_delete_list_end_in_deletes_or_a_clear_error(rng: random.Random) -> None:
     name = rng.choice(list(CASES))
     lists = ("ArrayWrapper", {"wrappedValues": [_value(n, CASES[n][0]) for n in rng.choices(list(CASES), k=3)]})
     value = rng.choice((_value(name, CASES[name][0]), lists))

@@ -3,6 +3,7 @@ import contextlib
 import doctest
 import io
 import json
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from lakebraid.format.timeline.history import (
     read_history,
     write_history,
 )
+from tests.kit.effort import times
 
 pytestmark = pytest.mark.unit
 
@@ -36,19 +38,19 @@ FILES = st.builds(HistoryFile, st.builds(history_file_name, TIMES, TIMES, st.int
 ONE = ArchivedInstant("20260102030405678", "20260102030406789", "commit", b"m", b"p")
 
 
-def test_the_examples_in_the_module_are_true():
+def test_the_examples_in_the_module_are_true() -> None:
     assert doctest.testmod(history).failed == 0
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=times(50))
 @given(INSTANTS)
-def test_archived_instants_are_read_back_in_the_order_of_their_times(instants):
+def test_archived_instants_are_read_back_in_the_order_of_their_times(instants: list[ArchivedInstant]) -> None:
     ordered = sorted(instants, key=lambda instant: instant.request_time)
     assert read_history(write_history(instants), "here", with_metadata=True) == ordered
 
 
-def test_contents_are_left_out_and_actions_are_chosen_on_demand():
+def test_contents_are_left_out_and_actions_are_chosen_on_demand() -> None:
     clean = ArchivedInstant("20260102030405679", None, "clean", b"c", None)
     data = write_history([ONE, clean])
     assert read_history(data, "here") == [
@@ -60,7 +62,7 @@ def test_contents_are_left_out_and_actions_are_chosen_on_demand():
 
 
 @pytest.mark.slow
-def test_an_archived_file_cut_or_changed_anywhere_is_read_or_a_clear_error():
+def test_an_archived_file_cut_or_changed_anywhere_is_read_or_a_clear_error() -> None:
     data = write_history([ONE])
     for end in range(len(data)):
         with pytest.raises(CorruptFile):
@@ -101,12 +103,12 @@ def rows(count: int = 1, **changes: object) -> dict[str, object]:
         rows(action=[["commit"]]),
     ],
 )
-def test_a_parquet_file_that_is_no_history_is_a_clear_error(columns):
+def test_a_parquet_file_that_is_no_history_is_a_clear_error(columns: dict[str, Any]) -> None:
     with pytest.raises(CorruptFile, match="there/x"):
         read_history(parquet(columns), "there/x", with_metadata=True)
 
 
-def test_one_value_repeated_for_every_row_is_counted_before_it_is_unfolded(monkeypatch):
+def test_one_value_repeated_for_every_row_is_counted_before_it_is_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "HISTORY_DECODED_BYTES_MAX", 100_000_000)
     repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array([b"\0" * 900_000]))
     data = parquet(rows(1000, metadata=repeated), dictionary_pagesize_limit=2_000_000)
@@ -116,7 +118,7 @@ def test_one_value_repeated_for_every_row_is_counted_before_it_is_unfolded(monke
     assert len(read_history(data, "here")) == 1000
 
 
-def test_a_footer_that_announces_too_much_is_refused_before_reading(monkeypatch):
+def test_a_footer_that_announces_too_much_is_refused_before_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     data = parquet(rows(1000))
     assert len(read_history(data, "here")) == 1000
     monkeypatch.setattr(history, "HISTORY_ROWS_MAX", 999)
@@ -134,22 +136,24 @@ class Unreachable(io.BytesIO):
 
 
 @pytest.mark.parametrize("error", [StorageError("no answer"), ConnectionResetError(104, "reset")])
-def test_a_store_that_cannot_be_reached_is_not_called_a_damaged_file(error):
+def test_a_store_that_cannot_be_reached_is_not_called_a_damaged_file(
+    error: ConnectionResetError | StorageError,
+) -> None:
     with pytest.raises(type(error)):
         read_history(Unreachable(error), "here")
 
 
-def test_instants_that_would_not_be_read_back_are_not_written():
+def test_instants_that_would_not_be_read_back_are_not_written() -> None:
     with pytest.raises(InvalidArgument):
         write_history([ArchivedInstant("soon", None, "commit")])
 
 
 @given(st.lists(FILES, max_size=4).map(tuple))
-def test_a_manifest_is_read_back_as_it_was_written(files):
+def test_a_manifest_is_read_back_as_it_was_written(files: tuple[HistoryFile, ...]) -> None:
     assert parse_manifest(format_manifest(files), "here") == files
 
 
-def test_a_manifest_that_would_not_be_read_back_is_not_written():
+def test_a_manifest_that_would_not_be_read_back_is_not_written() -> None:
     with pytest.raises(InvalidArgument):
         format_manifest([HistoryFile("../x.parquet", 1)])
 
@@ -169,7 +173,7 @@ def test_a_manifest_that_would_not_be_read_back_is_not_written():
         json.dumps({"files": [{"fileName": history_file_name("1" * 17, "1" * 17, 0), "fileLen": 2**60}]}).encode(),
     ],
 )
-def test_a_damaged_manifest_is_a_clear_error(data):
+def test_a_damaged_manifest_is_a_clear_error(data: bytes) -> None:
     with pytest.raises(CorruptFile, match="there/x"):
         parse_manifest(data, "there/x")
 
@@ -189,5 +193,7 @@ def test_a_damaged_manifest_is_a_clear_error(data):
         (b"9" * 5000, [3], [3]),
     ],
 )
-def test_the_manifest_that_counts_is_found_while_the_version_file_changes(version, numbers, chosen):
+def test_the_manifest_that_counts_is_found_while_the_version_file_changes(
+    version: bytes | None, numbers: list[int], chosen: list[int]
+) -> None:
     assert manifests_to_try(version, iter(numbers)) == chosen

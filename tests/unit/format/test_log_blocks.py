@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import struct
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +29,7 @@ from lakebraid.format.log.blocks import (
 )
 from lakebraid.format.log.delete_list import parse_delete_block
 from lakebraid.format.parquet.rows import read_parquet_block
+from tests.kit.effort import times
 
 pytestmark = pytest.mark.unit
 
@@ -42,7 +45,7 @@ blocks = st.builds(
 magic_free_blocks = blocks.filter(lambda b: MAGIC not in format_block(b.type, b.header, b.content)[1:])
 
 
-def _facts(block: LogBlock):
+def _facts(block: LogBlock) -> tuple[BlockType, Mapping[HeaderKey, str], bytes]:
     return block.type, block.header, bytes(block.content)
 
 
@@ -52,7 +55,7 @@ def _block(content: bytes = b"rows", **header: str) -> bytes:
 
 
 @given(st.lists(blocks, max_size=4))
-def test_written_blocks_are_read_back(written):
+def test_written_blocks_are_read_back(written: list[LogBlock]) -> None:
     data = format_log(written)
 
     read = read_blocks(data, "log")
@@ -63,7 +66,7 @@ def test_written_blocks_are_read_back(written):
 
 
 @given(st.lists(magic_free_blocks, min_size=1, max_size=3), st.data())
-def test_a_log_cut_at_any_byte_yields_whole_blocks(written, data):
+def test_a_log_cut_at_any_byte_yields_whole_blocks(written: list[LogBlock], data: st.DataObject) -> None:
     whole = format_log(written)
     cut = data.draw(st.integers(0, len(whole)))
 
@@ -76,7 +79,7 @@ def test_a_log_cut_at_any_byte_yields_whole_blocks(written, data):
 
 
 @given(st.lists(magic_free_blocks, min_size=3, max_size=3), st.data())
-def test_a_block_cut_in_the_middle_costs_no_other_block(written, data):
+def test_a_block_cut_in_the_middle_costs_no_other_block(written: list[LogBlock], data: st.DataObject) -> None:
     first, middle, last = (format_log([b]) for b in written)
     cut = data.draw(st.integers(len(MAGIC), len(middle) - 1))
 
@@ -86,19 +89,19 @@ def test_a_block_cut_in_the_middle_costs_no_other_block(written, data):
     assert [(d.offset, d.size) for d in read.damaged] == [(len(first), cut)]
 
 
-def test_an_empty_log_has_no_blocks():
+def test_an_empty_log_has_no_blocks() -> None:
     assert read_blocks(b"", "log").blocks == ()
     assert read_blocks(b"", "log").damaged == ()
 
 
-def test_a_stump_of_ten_bytes_is_skipped():
+def test_a_stump_of_ten_bytes_is_skipped() -> None:
     read = read_blocks(MAGIC + bytes(4), "log")
 
     assert read.blocks == ()
     assert read.damaged == (DamagedRange(0, 10, "the file ends before the size of the block"),)
 
 
-def test_garbage_after_a_block_makes_it_a_damaged_one_as_for_hudi():
+def test_garbage_after_a_block_makes_it_a_damaged_one_as_for_hudi() -> None:
     first, second = _block(b"one"), _block(b"two")
 
     read = read_blocks(first + b"garbage" + second, "log")
@@ -108,19 +111,19 @@ def test_garbage_after_a_block_makes_it_a_damaged_one_as_for_hudi():
     assert (read.damaged[0].offset, read.damaged[0].size) == (0, len(first) + 7)
 
 
-def test_fewer_bytes_than_a_magic_at_the_end_do_not_spoil_the_last_block_as_for_hudi():
+def test_fewer_bytes_than_a_magic_at_the_end_do_not_spoil_the_last_block_as_for_hudi() -> None:
     read = read_blocks(_block() + b"#HUDI", "log")
 
     assert len(read.blocks) == 1
     assert [d.size for d in read.damaged] == [5]
 
 
-def test_a_file_that_does_not_begin_like_a_log_is_refused():
+def test_a_file_that_does_not_begin_like_a_log_is_refused() -> None:
     with pytest.raises(CorruptFile, match="does not begin like a log file"):
         read_blocks(b"PAR1 not a log at all", "some.log")
 
 
-def test_a_block_that_claims_exabytes_is_skipped_and_told():
+def test_a_block_that_claims_exabytes_is_skipped_and_told() -> None:
     bomb = MAGIC + struct.pack(">qii", 7 << 60, 1, 3) + bytes(100)
 
     read = read_blocks(bomb + _block(b"kept"), "log")
@@ -130,7 +133,7 @@ def test_a_block_that_claims_exabytes_is_skipped_and_told():
 
 
 @pytest.mark.parametrize("size", [-1, -(2**63), 0, 31])
-def test_a_block_with_an_impossible_size_is_skipped(size):
+def test_a_block_with_an_impossible_size_is_skipped(size: int) -> None:
     read = read_blocks(MAGIC + struct.pack(">q", size) + bytes(60), "log")
 
     assert read.blocks == ()
@@ -159,12 +162,12 @@ def _whole(body: bytes) -> bytes:
         (struct.pack(">iiiii", 1, 3, 1, 0, 4) + b"time" + bytes(4), "length lies outside"),
     ],
 )
-def test_a_whole_block_that_makes_no_sense_inside_is_refused(body, problem):
+def test_a_whole_block_that_makes_no_sense_inside_is_refused(body: bytes, problem: str) -> None:
     with pytest.raises(CorruptFile, match=problem):
         read_blocks(_whole(body), "log")
 
 
-def test_header_entries_with_unknown_keys_are_ignored():
+def test_header_entries_with_unknown_keys_are_ignored() -> None:
     body = struct.pack(">iii", 1, 3, 2) + struct.pack(">ii", 99, 1) + b"\xff" + struct.pack(">ii", 0, 2) + b"17"
     body += struct.pack(">qi", 0, 0)
 
@@ -173,20 +176,20 @@ def test_header_entries_with_unknown_keys_are_ignored():
     assert block.header == {HeaderKey.INSTANT_TIME: "17"}
 
 
-def test_a_file_of_nothing_but_magics_is_one_damaged_range():
+def test_a_file_of_nothing_but_magics_is_one_damaged_range() -> None:
     read = read_blocks(MAGIC * 10_000, "log")
 
     assert [(d.offset, d.size) for d in read.damaged] == [(0, 60_000)]
 
 
-def test_a_file_of_more_fragments_than_anyone_writes_is_refused(monkeypatch):
+def test_a_file_of_more_fragments_than_anyone_writes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LOG_BLOCKS_MAX", 100)
 
     with pytest.raises(CorruptFile, match="more than 100 blocks"):
         read_blocks(MAGIC * 101, "log")
 
 
-def test_contents_are_views_on_the_file_and_not_copies():
+def test_contents_are_views_on_the_file_and_not_copies() -> None:
     data = bytearray(_block(b"rows"))
 
     (block,) = read_blocks(memoryview(data), "log").blocks
@@ -195,7 +198,7 @@ def test_contents_are_views_on_the_file_and_not_copies():
     assert bytes(block.content) == b"Rows"
 
 
-def test_a_block_tells_what_its_header_says():
+def test_a_block_tells_what_its_header_says() -> None:
     header = {
         HeaderKey.INSTANT_TIME: "3",
         HeaderKey.SCHEMA: "{}",
@@ -242,7 +245,7 @@ def _keys(block: LogBlock, where: str) -> pa.Array:
     return rows["_hoodie_record_key"]
 
 
-def _known_keys(answer) -> set[str]:
+def _known_keys(answer: object) -> set[str]:
     """The record keys in all of Hudi's answers."""
     if isinstance(answer, list):
         return {key for part in answer for key in _known_keys(part)}
@@ -252,7 +255,7 @@ def _known_keys(answer) -> set[str]:
     return set()
 
 
-def test_the_reference_tables_have_logs_of_every_kind():
+def test_the_reference_tables_have_logs_of_every_kind() -> None:
     kinds = {block.type for _, name, data in REAL_LOGS for block in read_blocks(data, name).blocks}
 
     assert len(REAL_LOGS) > 60
@@ -260,7 +263,7 @@ def test_the_reference_tables_have_logs_of_every_kind():
 
 
 @pytest.mark.parametrize("table", sorted({table for table, _, _ in REAL_LOGS}))
-def test_every_log_that_hudi_wrote_is_read_whole_with_the_keys_that_hudi_knows(table):
+def test_every_log_that_hudi_wrote_is_read_whole_with_the_keys_that_hudi_knows(table: str) -> None:
     known = _known_keys(json.loads((DATA / f"{table}.json").read_text()))
     found = set()
     for name, data in ((n, d) for t, n, d in REAL_LOGS if t == table):
@@ -282,9 +285,9 @@ def test_every_log_that_hudi_wrote_is_read_whole_with_the_keys_that_hudi_knows(t
 
 
 @pytest.mark.hostile
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=True))
-def test_flipped_bytes_in_real_logs_end_in_rows_or_a_clear_error(rng):
+def test_flipped_bytes_in_real_logs_end_in_rows_or_a_clear_error(rng: random.Random) -> None:
     _, name, data = rng.choice(REAL_LOGS)
     damaged = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 8))):

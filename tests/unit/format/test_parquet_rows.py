@@ -4,7 +4,9 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import io
+import random
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +23,7 @@ from lakebraid.format.parquet.rows import (
     read_parquet_block,
     read_parquet_schema,
 )
+from tests.kit.effort import times
 
 pytestmark = pytest.mark.unit
 
@@ -41,13 +44,13 @@ ROWS = pa.table(
 )
 
 
-def _file(table: pa.Table, **options) -> bytes:
+def _file(table: pa.Table, **options: Any) -> bytes:
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
     return sink.getvalue()
 
 
-def test_written_rows_are_read_back_with_their_types():
+def test_written_rows_are_read_back_with_their_types() -> None:
     content = format_parquet_block(ROWS)
 
     assert read_parquet_block(content, None, "log").equals(ROWS)
@@ -55,27 +58,27 @@ def test_written_rows_are_read_back_with_their_types():
 
 
 @given(st.lists(st.tuples(st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.text(max_size=9)), max_size=30))
-def test_any_rows_are_read_back(rows):
+def test_any_rows_are_read_back(rows: list[tuple[int | None, str | None]]) -> None:
     columns = [[row[i] for row in rows] for i in range(2)]
     table = pa.table({"a": pa.array(columns[0], pa.int64()), "b": pa.array(columns[1], pa.string())})
 
     assert read_parquet_block(memoryview(format_parquet_block(table)), None, "log").equals(table)
 
 
-def test_only_the_wanted_columns_that_exist_are_read():
+def test_only_the_wanted_columns_that_exist_are_read() -> None:
     content = format_parquet_block(ROWS)
 
     assert read_parquet_block(content, ["name", "id", "unknown"], "log").column_names == ["id", "name"]
     assert read_parquet_block(content, [], "log").num_rows == 3
 
 
-def test_times_of_twelve_bytes_become_microseconds():
+def test_times_of_twelve_bytes_become_microseconds() -> None:
     content = _file(ROWS.select(["local"]), use_deprecated_int96_timestamps=True)
 
     assert read_parquet_block(content, None, "log").equals(ROWS.select(["local"]))
 
 
-def test_dictionaries_and_large_types_that_a_writer_asked_for_are_not_given():
+def test_dictionaries_and_large_types_that_a_writer_asked_for_are_not_given() -> None:
     table = pa.table({"d": pa.array(["x", "y"]).dictionary_encode(), "l": pa.array(["x", "y"], pa.large_string())})
 
     read = read_parquet_block(_file(table), None, "log")
@@ -84,14 +87,14 @@ def test_dictionaries_and_large_types_that_a_writer_asked_for_are_not_given():
     assert read_parquet_schema(io.BytesIO(_file(table)), len(_file(table)), "base") == read.schema
 
 
-def test_text_that_is_not_text_is_refused():
+def test_text_that_is_not_text_is_refused() -> None:
     table = pa.table({"s": pa.array([b"\xff"]).view(pa.string())})
 
     with pytest.raises(CorruptFile, match="do not decode"):
         read_parquet_block(_file(table), None, "log")
 
 
-def test_two_columns_of_one_name_are_refused():
+def test_two_columns_of_one_name_are_refused() -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
 
     with pytest.raises(CorruptFile, match="two columns of one name"):
@@ -108,7 +111,7 @@ def test_two_columns_of_one_name_are_refused():
         b"PAR1" + bytes(4) + b"PAR1",
     ],
 )
-def test_what_is_no_parquet_file_is_refused(content):
+def test_what_is_no_parquet_file_is_refused(content: bytes) -> None:
     with pytest.raises(CorruptFile):
         read_parquet_block(content, None, "log")
 
@@ -138,12 +141,12 @@ def _footer(**chunk: int) -> Footer:
         (_footer(values=-1), "-1 values"),
     ],
 )
-def test_a_footer_that_announces_what_cannot_be_is_refused(footer, problem):
+def test_a_footer_that_announces_what_cannot_be_is_refused(footer: Footer, problem: str) -> None:
     with pytest.raises(CorruptFile, match=problem):
         check_parquet(footer, 2000, "base")
 
 
-def test_an_honest_footer_passes():
+def test_an_honest_footer_passes() -> None:
     check_parquet(FOOTER, 2000, "base")
     check_parquet(_footer(plain=1 << 40), 2000, "base")  # the pages will be looked at
     content = format_parquet_block(ROWS)
@@ -151,7 +154,7 @@ def test_an_honest_footer_passes():
     assert file.footer.rows == file.metadata.num_rows == ROWS.num_rows
 
 
-def test_a_million_equal_values_are_no_bomb():
+def test_a_million_equal_values_are_no_bomb() -> None:
     table = pa.table({"a": pa.array(["same"] * 1_000_000), "n": pa.nulls(1_000_000, pa.int64())})
 
     assert read_parquet_block(format_parquet_block(table), None, "log").num_rows == 1_000_000
@@ -159,9 +162,9 @@ def test_a_million_equal_values_are_no_bomb():
 
 @pytest.mark.slow
 @pytest.mark.hostile
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(150), deadline=None)
 @given(st.randoms(use_true_random=True))
-def test_flipped_bytes_end_in_rows_or_a_clear_error(rng):
+def test_flipped_bytes_end_in_rows_or_a_clear_error(rng: random.Random) -> None:
     content = bytearray(format_parquet_block(ROWS))
     for _ in range(rng.choice((1, 2, 8))):
         content[rng.randrange(len(content))] = rng.choice((rng.randrange(256), 0, 0xFF))

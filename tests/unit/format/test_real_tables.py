@@ -32,13 +32,14 @@ from lakebraid.format.timeline.plans import (
     parse_compaction_plan,
     parse_requested_replace,
 )
+from tests.kit.present import present
 from tests.kit.reference import Reference, names, unpack
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 @pytest.fixture(params=names())
-def table(request, tmp_path: Path) -> Reference:
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Reference:
     return unpack(request.param, tmp_path)
 
 
@@ -77,7 +78,7 @@ def codec(name: TimelineFileName) -> tuple[Callable[..., Any], Callable[..., byt
     return getattr(module, f"parse_{kind}"), getattr(module, f"format_{kind}")
 
 
-def test_every_timeline_file_is_read_and_written_again_reads_the_same(table):
+def test_every_timeline_file_is_read_and_written_again_reads_the_same(table: Reference) -> None:
     read = 0
     for name, path in timeline_files(table):
         data = path.read_bytes()
@@ -89,7 +90,7 @@ def test_every_timeline_file_is_read_and_written_again_reads_the_same(table):
     assert read or table.name == "v9_mor_empty"
 
 
-def test_the_completed_instants_are_those_that_hudi_lists(table):
+def test_the_completed_instants_are_those_that_hudi_lists(table: Reference) -> None:
     done = [name for name, _ in timeline_files(table) if name.state is State.COMPLETED]
     if layout(table) == 1:
         # Version 6 keeps no completion times; the answers name the start twice, and the oldest ones not at all.
@@ -99,7 +100,7 @@ def test_the_completed_instants_are_those_that_hudi_lists(table):
         assert {(name.request_time, name.completion_time, name.action) for name in done} == set(table.completed)
 
 
-def test_finished_writes_name_files_that_carry_their_time(table):
+def test_finished_writes_name_files_that_carry_their_time(table: Reference) -> None:
     for name, path in timeline_files(table):
         if name.state is State.COMPLETED and name.action in {"commit", "deltacommit", "replacecommit"}:
             meta = parse_commit(path.read_bytes(), path.name)
@@ -111,7 +112,7 @@ def test_finished_writes_name_files_that_carry_their_time(table):
                 assert shares_files or parsed.request_time == name.request_time
 
 
-def test_every_data_file_is_recognised_and_no_other(table):
+def test_every_data_file_is_recognised_and_no_other(table: Reference) -> None:
     seen = 0
     for path in table.path.rglob("*"):
         if path.is_file() and ".hoodie" not in path.relative_to(table.path).parts[:-1]:
@@ -125,7 +126,7 @@ def test_every_data_file_is_recognised_and_no_other(table):
     assert seen or table.name == "v9_mor_empty"
 
 
-def test_the_properties_and_partitions_are_read_and_written_again_read_the_same(table):
+def test_the_properties_and_partitions_are_read_and_written_again_read_the_same(table: Reference) -> None:
     data = (table.path / ".hoodie/hoodie.properties").read_bytes()
     properties = choose_properties(data, None, "hoodie.properties")
     assert properties["hoodie.table.checksum"]
@@ -135,14 +136,14 @@ def test_the_properties_and_partitions_are_read_and_written_again_read_the_same(
         assert parse_partition_metadata(format_partition_metadata(metadata), "again") == metadata
 
 
-def test_every_marker_names_a_data_file(tmp_path: Path):
+def test_every_marker_names_a_data_file(tmp_path: Path) -> None:
     table = unpack("v9_mor_pending_write_and_compaction", tmp_path)
     (folder,) = (table.path / ".hoodie/.temp").iterdir()
-    found = [parse_marker(str(path.relative_to(folder))) for path in folder.rglob("*.marker.CREATE")]
+    found = [present(parse_marker(str(path.relative_to(folder)))) for path in folder.rglob("*.marker.CREATE")]
     assert {(marker.partition_path, marker.kind) for marker in found} == {("p0", "CREATE"), ("p1", "CREATE")}
 
 
-def test_the_archived_timeline_is_read_and_written_again_reads_the_same(tmp_path: Path):
+def test_the_archived_timeline_is_read_and_written_again_reads_the_same(tmp_path: Path) -> None:
     folder = unpack("v9_mor_archived", tmp_path).path / ".hoodie/timeline/history"
     numbers = [number for path in folder.iterdir() if (number := parse_manifest_name(path.name)) is not None]
     (number,) = manifests_to_try((folder / "_version_").read_bytes(), numbers)
@@ -152,21 +153,24 @@ def test_the_archived_timeline_is_read_and_written_again_reads_the_same(tmp_path
         data = (folder / file.name).read_bytes()
         assert len(data) == file.size
         instants = read_history(data, file.name, with_metadata=True)
-        span = parse_history_file(file.name)
+        span = present(parse_history_file(file.name))
         assert [instants[0].request_time, instants[-1].request_time] == [span.first, span.last]
         assert read_history(write_history(instants), "again", with_metadata=True) == instants
         for instant in instants:
-            parse = services.parse_clean_metadata if instant.action == "clean" else parse_commit
-            assert parse(instant.metadata, instant.request_time)
+            metadata = present(instant.metadata)
+            if instant.action == "clean":
+                assert services.parse_clean_metadata(metadata, instant.request_time).partitions
+            else:
+                assert parse_commit(metadata, instant.request_time).write_stats
 
 
-def test_a_clustering_plan_names_files_and_not_places(tmp_path: Path):
+def test_a_clustering_plan_names_files_and_not_places(tmp_path: Path) -> None:
     table = unpack("v9_mor_clustering", tmp_path)
     (path,) = (table.path / ".hoodie/timeline").glob("*.clustering.requested")
     requested = parse_requested_replace(path.read_bytes(), path.name)
-    slices = [part for group in requested.plan.groups for part in group.slices]
+    slices = [part for group in present(requested.plan).groups for part in group.slices]
     assert requested.operation == "CLUSTER"
     assert len(slices) == 6
     for part in slices:
-        for name in (part.data_file_name, *part.delta_file_names):
-            assert parse_data_file(name).file_id == part.file_id
+        for name in (present(part.data_file_name), *part.delta_file_names):
+            assert present(parse_data_file(name)).file_id == part.file_id

@@ -2,6 +2,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro.container import read_record, write_record
 from lakebraid.format.timeline.records import NAMESPACE, RECORDS, avro_schema, schema_misfit, value_misfit
+from tests.kit.effort import times
 from tests.kit.reference import names, unpack
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -42,10 +44,10 @@ def values(schema: object) -> st.SearchStrategy:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_every_record_is_read_back_as_it_was_written(name):
-    @settings(max_examples=15, deadline=None)
+def test_every_record_is_read_back_as_it_was_written(name: str) -> None:
+    @settings(max_examples=times(15), deadline=None)
     @given(values(avro_schema(name)))
-    def check(record):
+    def check(record: Any) -> None:
         assert read_record(write_record(name, record), "here", name) == record
         assert value_misfit(record, name) is None
 
@@ -53,13 +55,13 @@ def test_every_record_is_read_back_as_it_was_written(name):
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_every_record_fits_itself_and_is_valid_avro(name):
+def test_every_record_fits_itself_and_is_valid_avro(name: str) -> None:
     named: dict[str, object] = {}
     schema = fastavro.schema.expand_schema(avro_schema(name))
     assert schema_misfit(schema, named, name) is None
 
 
-def without_decoration(schema: object) -> object:
+def without_decoration(schema: object) -> Any:
     match schema:
         case list():
             return [without_decoration(branch) for branch in schema]
@@ -75,13 +77,14 @@ def without_decoration(schema: object) -> object:
     return str(schema).rpartition(".")[2]
 
 
-def header_schema(data: bytes) -> dict:
+def header_schema(data: bytes) -> dict[str, Any]:
     start = data.index(b'{"type":"record"')
-    return json.JSONDecoder().raw_decode(data[start:].decode("utf-8", "replace"))[0]
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(data[start:].decode("utf-8", "replace"))[0]
+    return found
 
 
 @pytest.mark.parametrize("table", names())
-def test_the_schemas_are_those_that_hudi_puts_into_its_files(table, tmp_path: Path):
+def test_the_schemas_are_those_that_hudi_puts_into_its_files(table: str, tmp_path: Path) -> None:
     seen = set()
     for path in sorted((unpack(table, tmp_path).path / ".hoodie").rglob("*")):
         if path.is_file() and path.read_bytes().startswith(b"Obj\x01"):
@@ -110,11 +113,11 @@ def test_the_schemas_are_those_that_hudi_puts_into_its_files(table, tmp_path: Pa
         ({"partitionToWriteStats": {"p": [None]}}, "HoodieCommitMetadata.partitionToWriteStats.p.[]"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_found_where_it_stands(value, where):
+def test_a_value_of_the_wrong_type_is_found_where_it_stands(value: dict[str, Any] | list[Any], where: str) -> None:
     assert value_misfit(value, "HoodieCommitMetadata") == where
 
 
-def test_whole_numbers_widen_and_nothing_else_does():
+def test_whole_numbers_widen_and_nothing_else_does() -> None:
     def fits(kind: object, name: str, field: str) -> bool:
         schema = {"type": "record", "name": name, "fields": [{"name": field, "type": kind}]}
         return schema_misfit(schema, {}, name) is None
@@ -128,7 +131,7 @@ def test_whole_numbers_widen_and_nothing_else_does():
     assert not fits({"type": "array", "items": ["null", "string"]}, "HoodieWriteStat", "logFiles")
 
 
-def test_a_number_that_is_none_is_not_written():
+def test_a_number_that_is_none_is_not_written() -> None:
     operation = {"fileId": "f", "metrics": {"TOTAL_IO_MB": math.nan}}
     with pytest.raises(InvalidArgument, match="operations"):
         write_record("HoodieCompactionPlan", {"operations": [operation]})

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +29,7 @@ from lakebraid.format.timeline.services import (
     SavepointMetadata,
     parse_clean_plan,
 )
+from tests.kit.effort import times
 
 pytestmark = pytest.mark.unit
 
@@ -74,14 +77,16 @@ RESULTS = {
 }
 
 
-def function(name: str):
+def function(name: str) -> Any:
     return getattr(rollbacks if "rollback" in name or "restore" in name else services, name)
 
 
 @pytest.mark.parametrize("service", PLANS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=times(40), deadline=None)
 @given(data=st.data(), table_url=st.sampled_from(["s3://lake/trips", "/lake/trips/"]))
-def test_the_plan_of_every_service_is_read_back_wherever_the_table_stood(service, data, table_url):
+def test_the_plan_of_every_service_is_read_back_wherever_the_table_stood(
+    service: str, data: st.DataObject, table_url: str
+) -> None:
     plan = data.draw(PLANS[service])
     where = (table_url,) if service in {"clean", "rollback"} else ()
     written = function(f"format_{service}_plan")(plan, *where)
@@ -89,9 +94,9 @@ def test_the_plan_of_every_service_is_read_back_wherever_the_table_stood(service
 
 
 @pytest.mark.parametrize("service", RESULTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=times(40), deadline=None)
 @given(data=st.data())
-def test_the_metadata_of_every_service_is_read_back_as_it_was_written(service, data):
+def test_the_metadata_of_every_service_is_read_back_as_it_was_written(service: str, data: st.DataObject) -> None:
     metadata = data.draw(RESULTS[service])
     written = function(f"format_{service}_metadata")(metadata)
     assert function(f"parse_{service}_metadata")(written, "here") == metadata
@@ -99,12 +104,12 @@ def test_the_metadata_of_every_service_is_read_back_as_it_was_written(service, d
 
 @pytest.mark.parametrize("kind", [f"{s}_plan" for s in PLANS] + [f"{s}_metadata" for s in RESULTS])
 @pytest.mark.parametrize("data", [b"", b"{}", b"Obj\x01", write_record("HoodieCommitMetadata", {})])
-def test_what_is_no_metadata_is_a_clear_error(kind, data):
+def test_what_is_no_metadata_is_a_clear_error(kind: str, data: bytes) -> None:
     with pytest.raises(CorruptFile, match="there/x"):
         function(f"parse_{kind}")(data, "there/x")
 
 
-def test_a_plan_of_hudi_deletes_absolute_paths_of_which_the_names_are_kept():
+def test_a_plan_of_hudi_deletes_absolute_paths_of_which_the_names_are_kept() -> None:
     plan = CleanPlan("KEEP_LATEST_COMMITS", {"p0": ("a.parquet",), "": ("b.parquet",)})
     data = services.format_clean_plan(plan, "s3://lake/trips")
     assert b"s3://lake/trips/p0/a.parquet" in data
@@ -112,7 +117,7 @@ def test_a_plan_of_hudi_deletes_absolute_paths_of_which_the_names_are_kept():
     assert parse_clean_plan(data, "here") == plan
 
 
-def test_a_clean_plan_of_an_old_release_names_its_files_in_the_old_field():
+def test_a_clean_plan_of_an_old_release_names_its_files_in_the_old_field() -> None:
     record = {
         "policy": "KEEP_LATEST_COMMITS",
         "filesToBeDeletedPerPartition": {"p0": ["file:/x/p0/a.parquet"]},
@@ -123,19 +128,19 @@ def test_a_clean_plan_of_an_old_release_names_its_files_in_the_old_field():
 
 
 @pytest.mark.parametrize("path", [None, "", "p0/", "p0/..", "."])
-def test_a_clean_plan_that_would_delete_a_folder_is_a_clear_error(path):
+def test_a_clean_plan_that_would_delete_a_folder_is_a_clear_error(path: str | None) -> None:
     record = {"policy": "", "filePathsToBeDeletedPerPartition": {"p0": [{"filePath": path}]}}
     with pytest.raises(CorruptFile, match="file's name"):
         parse_clean_plan(write_record("HoodieCleanerPlan", record), "here")
 
 
-def test_a_rollback_plan_that_would_delete_a_folder_is_a_clear_error():
+def test_a_rollback_plan_that_would_delete_a_folder_is_a_clear_error() -> None:
     request = {"partitionPath": "p0", "filesToBeDeleted": ["s3://lake/p0/.."]}
     with pytest.raises(CorruptFile, match="file's name"):
         parse_rollback_plan(write_record("HoodieRollbackPlan", {"RollbackRequests": [request]}), "here")
 
 
-def test_files_that_a_clean_failed_on_may_be_gone_as_well():
+def test_files_that_a_clean_failed_on_may_be_gone_as_well() -> None:
     cleaned = {
         "p0": CleanedPartition("", ("a",), ("b",)),
         "p1": CleanedPartition("", (), (), is_partition_deleted=True),
@@ -145,7 +150,7 @@ def test_files_that_a_clean_failed_on_may_be_gone_as_well():
     assert metadata.deleted_partitions == ("p1",)
 
 
-def test_rollbacks_of_old_releases_name_only_times():
+def test_rollbacks_of_old_releases_name_only_times() -> None:
     rollback = {
         "startRollbackTime": "r",
         "timeTakenInMillis": 1,

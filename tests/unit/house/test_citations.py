@@ -15,6 +15,7 @@ import pytest
 from simulator import checkers
 from simulator.mutants import MUTANTS
 from tests.kit.documents import DOCS, ROOT
+from tests.kit.present import present
 
 pytestmark = pytest.mark.unit
 
@@ -80,7 +81,9 @@ def test_every_citation_leads_to_an_anchor_of_the_specification() -> None:
 
 
 def test_citations_of_every_form_are_found() -> None:
-    pages = Counter((page, re.match(r"[a-zA-Z]+", anchor)[0]) for _, text in texts() for _, page, anchor in cited(text))
+    pages = Counter(
+        (page, present(re.match(r"[a-zA-Z]+", anchor))[0]) for _, text in texts() for _, page, anchor in cited(text)
+    )
     assert set(pages) == {
         ("format.md", "section"), ("format.md", "trap"), ("ledger.md", "rule"), ("ledger.md", "H"),
         ("scenarios.md", "F"), ("simulation.md", "invariant"),
@@ -159,7 +162,7 @@ def test_every_scenario_names_a_test_that_exists() -> None:
 
 def test_the_page_of_the_simulator_has_the_invariants_that_are_checked_and_no_others() -> None:
     modules = {Path(checkers.__file__).parent / f"{kind.__module__.rpartition('.')[2]}.py" for kind in checkers.ALL}
-    documented = {ast.get_docstring(ast.parse(path.read_text("utf-8"))).partition(".")[0] for path in modules}
+    documented = {present(ast.get_docstring(ast.parse(path.read_text("utf-8")))).partition(".")[0] for path in modules}
     raised = {
         number
         for path in (ROOT / "simulator").rglob("*.py")

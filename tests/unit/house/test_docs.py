@@ -21,13 +21,17 @@ NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_code_of_a_page_runs_and_says_what_the_page_says(page: Path, tmp_path, monkeypatch) -> None:
+def test_the_code_of_a_page_runs_and_says_what_the_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     run(page)
 
 
 @pytest.mark.slow
-def test_the_notebook_runs_from_top_to_bottom_and_shows_pictures(tmp_path: Path, monkeypatch) -> None:
+def test_the_notebook_runs_from_top_to_bottom_and_shows_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     shown = [run_cell(code, names, f"cell {at}") for at, code in enumerate(read_code_cells(NOTEBOOK))]

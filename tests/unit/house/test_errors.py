@@ -49,11 +49,11 @@ def defined() -> set[tuple[str, str]]:
     return found
 
 
-def test_the_drawn_tree_of_errors_is_the_tree_of_their_classes():
+def test_the_drawn_tree_of_errors_is_the_tree_of_their_classes() -> None:
     assert drawn() == defined()
     assert len(drawn()) > 20
 
 
-def test_every_error_is_defined_where_the_tree_is_drawn():
+def test_every_error_is_defined_where_the_tree_is_drawn() -> None:
     names = {name for name, _ in defined()}
     assert names <= {name for name, kind in vars(errors).items() if inspect.isclass(kind)}

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole lives of tables of all kinds: writes, services, schema changes, restores, all mixed, held against a dictionary.
 
-LAKEBRAID_EXAMPLES=1000 lives a thousand other lives. A life that fails is cut down, and printed as a script.
+A life that fails is cut down, and printed as a script.
 """
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
 
+from tests.kit.effort import playing, seeds
 from tests.lives.choosing import Chooser
 from tests.lives.kinds import Kind
 from tests.lives.life import Life
@@ -18,9 +18,6 @@ from tests.lives.walking import live, shrink
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
-_WANTED = os.environ.get("LAKEBRAID_EXAMPLES")
-_FIRST = 0 if _WANTED is None else random.randrange(10**9)
-_SEEDS = range(_FIRST, _FIRST + int(_WANTED or "10"))
 _ONCE_FAILED = {
     3001349: "rows that a clustering had moved since the last write were not found in the overwrite that deleted them",
     5000080: "an open partial update was given values of a type to which its column was widened after it began",
@@ -29,8 +26,9 @@ _ONCE_FAILED = {
 """Lives that failed by a fault of these tests themselves."""
 
 
-@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.parametrize("seed", seeds(10))
 def test_a_table_is_what_its_writers_made_it_at_every_moment_of_its_life(seed: int) -> None:
+    playing(seed)
     failure = live(seed, 20)
     assert failure is None, f"\n{shrink(failure)}"
 

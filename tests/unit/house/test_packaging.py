@@ -102,7 +102,7 @@ def test_every_package_that_is_imported_is_declared(wheel: Path) -> None:
         (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
         declared = HeaderParser().parsestr(archive.read(name).decode()).get_all("Requires-Dist") or []
     wanted = {plain(re.split(r"[\s<>=!~\[;(]", text)[0]) for text in declared}
-    owners = packages_distributions() | {module: [owner] for module, owner in COMES_WITH.items()}
+    owners = {**packages_distributions(), **{module: [owner] for module, owner in COMES_WITH.items()}}
     strangers = {
         module: [str(file.relative_to(ROOT)) for file in files]
         for module, files in imported().items()

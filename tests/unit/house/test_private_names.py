@@ -38,12 +38,12 @@ def accesses(source: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", _MODULES, ids=lambda path: str(path.relative_to(_HOME)))
-def test_no_module_uses_what_another_one_calls_private(path):
+def test_no_module_uses_what_another_one_calls_private(path: Path) -> None:
     assert [*accesses(path.read_text())] == []
 
 
 @pytest.mark.parametrize(
     "source", ["x._seen", "f(_seen=1)", "from lakebraid.txn.writer import _names", "self.table._config"]
 )
-def test_a_private_access_is_found(source):
+def test_a_private_access_is_found(source: str) -> None:
     assert len([*accesses(source)]) == 1

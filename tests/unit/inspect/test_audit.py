@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,7 @@ def test_no_damage_is_seen_in_the_middle_of_writes_and_services() -> None:
             found = [f"{f.kind} {f.where} after {call}" for f in b.audit() if f.severity is not Severity.UNTIDY]
             seen.extend(found)
 
-    table = table_on(WatchedStorage(b.storage, after=look), b.clock)  # type: ignore[arg-type]
+    table = table_on(WatchedStorage(b.storage, after=look), b.clock)
     table.upsert([row("a", "5", 5)])
     table.compact()
     open_one = table.begin()
@@ -228,11 +229,15 @@ def test_no_damage_is_seen_when_something_happens_during_the_audit(service: str)
         b = rich()
         opened = b.table.begin()
         opened.write([row("b", "open", 9)])
-        hook = once(lambda call, number=number: call.number >= number, lambda b=b, opened=opened: happen(b, opened))
-        found = audit_table(WatchedStorage(b.storage, before=hook), b.clock)  # type: ignore[arg-type]
+        hook = once(partial(_has_come_to, number), partial(happen, b, opened))
+        found = audit_table(WatchedStorage(b.storage, before=hook), b.clock)
         bad = [f for f in found if f.severity is not Severity.UNTIDY]
         assert not bad, f"at call {number}: {bad}"
         opened.abort()
+
+
+def _has_come_to(number: int, call: Call) -> bool:
+    return call.number >= number
 
 
 def _overwritten() -> Broken:

@@ -10,7 +10,7 @@ from tests.kit.scene import Scene
 pytestmark = pytest.mark.unit
 
 
-def test_writers_that_met_in_a_bucket_would_have_been_refused_and_stand_in_nobodys_way():
+def test_writers_that_met_in_a_bucket_would_have_been_refused_and_stand_in_nobodys_way() -> None:
     scene = Scene(arguments={"buckets": 1})
     first, second, third = (scene.other().begin() for _ in range(3))
     for number, transaction in enumerate((first, second, third)):
@@ -25,7 +25,7 @@ def test_writers_that_met_in_a_bucket_would_have_been_refused_and_stand_in_nobod
     assert found.writes == 5, "the table's creation is one"
 
 
-def test_writers_of_different_buckets_would_all_have_been_let_through():
+def test_writers_of_different_buckets_would_all_have_been_let_through() -> None:
     scene = Scene(arguments={"buckets": 4})
     one, two = scene.other().begin(), scene.other().begin()
     one.write([{"id": "a", "ts": 1, "v": "x", "w": 1}])
@@ -35,7 +35,7 @@ def test_writers_of_different_buckets_would_all_have_been_let_through():
     assert look_back(scene.storage, scene.table._config, scene.clock).refused == ()
 
 
-def test_lanes_show_when_writes_were_under_way_and_which_were_taken_back():
+def test_lanes_show_when_writes_were_under_way_and_which_were_taken_back() -> None:
     instants = [
         {"t0": 0, "t1": 50, "kind": "deltacommit", "state": "completed", "lane": 1, "rows": 3},
         {"t0": 20, "t1": 100, "kind": "deltacommit", "state": "taken back", "lane": 0, "rows": None},

@@ -8,12 +8,13 @@ import pytest
 import lakebraid as lb
 from lakebraid.format.timeline.rollbacks import parse_rollback_plan
 from tests.breaking import HOURS, KEYS, archived, fresh, rich
+from tests.breaking.table import Broken
 from tests.kit.scene import CHANGES, Call, WatchedStorage, row, table_on
 
 pytestmark = pytest.mark.unit
 
 
-def _refused(b) -> tuple[lb.WriteConflict, str]:
+def _refused(b: Broken) -> tuple[lb.WriteConflict, str]:
     first, second = b.table.begin(writer="winner"), b.table.begin(writer="loser")
     first.write([row("a", "1")])
     second.write([row("a", "2")])
@@ -86,7 +87,7 @@ def test_a_story_costs_no_call_of_the_store() -> None:
     def calls(story: bool) -> int:
         b = fresh()
         watched = WatchedStorage(b.storage)
-        txn = table_on(watched, b.clock).begin()  # type: ignore[arg-type]
+        txn = table_on(watched, b.clock).begin()
         before = len(watched.calls)
         if story:
             txn.abort()

@@ -31,7 +31,7 @@ DATA = Path(__file__).parents[2] / "data"
         "v9_mor_schema_evolution",
     ],
 )
-def test_rows_that_hudi_wrote_are_in_the_bucket_we_compute(table):
+def test_rows_that_hudi_wrote_are_in_the_bucket_we_compute(table: str) -> None:
     seen = 0
     with zipfile.ZipFile(DATA / f"{table}.zip") as archive:
         for name in archive.namelist():
@@ -53,7 +53,7 @@ def test_rows_that_hudi_wrote_are_in_the_bucket_we_compute(table):
         ("😀", 0xD83D * 31 + 0xDE00),  # two UTF-16 units
     ],
 )
-def test_the_string_hash_is_javas(text, value):
+def test_the_string_hash_is_javas(text: str, value: int) -> None:
     assert java_string_hash(text) == value
 
 
@@ -88,7 +88,7 @@ def test_the_string_hash_is_javas(text, value):
         ("a:p,q,b:1:2", ["a", "b"], 29),
     ],
 )
-def test_odd_keys_fall_where_hudi_puts_them(key, fields, bucket):
+def test_odd_keys_fall_where_hudi_puts_them(key: str, fields: list[str], bucket: int) -> None:
     assert bucket_of(key, fields, 97) == bucket
     assert bucket_ids(pa.array([key]), fields, 97)[0] == bucket
 
@@ -104,25 +104,27 @@ _KEYS = st.one_of(st.text(), st.lists(_PIECES).map("".join))
     st.booleans(),
 )
 @example(["a:1,b:2", "a:__null__,b:x", "a:x:y,b:1", "a:x,y,b:1", "", "plain"], ["a", "b"], 7, False)
-def test_many_keys_at_once_fall_where_each_alone_does(keys, fields, buckets, large):
+def test_many_keys_at_once_fall_where_each_alone_does(
+    keys: list[str], fields: list[str], buckets: int, large: bool
+) -> None:
     column = pa.array(["skipped", *keys], pa.large_string() if large else pa.string())[1:]
     assert bucket_ids(column, fields, buckets).tolist() == [bucket_of(key, fields, buckets) for key in keys]
 
 
-def test_keys_beyond_one_block_and_in_several_chunks_keep_their_order():
+def test_keys_beyond_one_block_and_in_several_chunks_keep_their_order() -> None:
     keys = [f"key-{at}-{'é' if at % 1000 == 0 else 'e'}" for at in range(40_000)] + ["x" * 600_000, "last"]
     expected = [bucket_of(key, ["id"], 64) for key in keys]
     column = pa.chunked_array([pa.array(keys[:17]), pa.array([], pa.string()), pa.array(keys[17:])])
     assert bucket_ids(column, ["id"], 64).tolist() == expected
 
 
-def test_composite_keys_are_taken_many_at_once_as_simple_ones_are():
+def test_composite_keys_are_taken_many_at_once_as_simple_ones_are() -> None:
     keys = pa.array([f"a:{at},b:{at * 7}" for at in range(100_000)])
     calls = calls_of(lambda: bucket_ids(keys, ["a", "b"], 8))
     assert calls < len(keys) / 5, "2,665 when written; one by one takes a call of each at least"
 
 
-def test_a_null_key_or_a_column_that_is_no_text_is_refused():
+def test_a_null_key_or_a_column_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="null"):
         bucket_ids(pa.array(["a", None]), ["id"], 2)
     with pytest.raises(InvalidArgument, match="int64"):
@@ -130,7 +132,7 @@ def test_a_null_key_or_a_column_that_is_no_text_is_refused():
 
 
 @pytest.mark.parametrize("buckets", [0, -1, 10**9])
-def test_senseless_numbers_of_buckets_are_refused(buckets):
+def test_senseless_numbers_of_buckets_are_refused(buckets: int) -> None:
     with pytest.raises(InvalidArgument, match="buckets"):
         bucket_of("a", ["id"], buckets)
     with pytest.raises(InvalidArgument, match="buckets"):
@@ -138,11 +140,11 @@ def test_senseless_numbers_of_buckets_are_refused(buckets):
 
 
 @given(st.integers(0, 99_999_999))
-def test_a_bucket_is_read_back_from_its_file_id(bucket):
+def test_a_bucket_is_read_back_from_its_file_id(bucket: int) -> None:
     assert bucket_of_file_id(bucket_file_id(bucket)) == bucket
 
 
-def test_file_ids_are_hudis():
+def test_file_ids_are_hudis() -> None:
     assert bucket_file_id(12) == "00000012-0000-0000-0000-000000000000-0"
     assert bucket_of_file_id("00000001-09e5-4843-a23b-bb022436422e-0") == 1
     for other in ("", "7f3a0001-09e5", "0000001", "00000001", "²0000001-09e5"):

@@ -2,12 +2,11 @@
 """Which files a clean may remove, held against the naive definition on random histories.
 
 Naive: whatever a read as of a retained moment needs stays, and everything else that is older goes. What a read needs is
-the naive model's word (tests/kit/oracle.py). LAKEBRAID_CLEANING_EXAMPLES=5000 makes a night's work of it.
+the naive model's word (tests/kit/oracle.py).
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -28,13 +27,14 @@ from lakebraid.services.retention import (
     parse_retention,
 )
 from lakebraid.services.settings import parse_settings
+from tests.kit.effort import times
 from tests.kit.histories import histories
 from tests.kit.oracle import Base, Group, History, Instant, Log, live_files
 from tests.kit.table_builder import COMPLETED_ACTION, file_path, t
 
 pytestmark = pytest.mark.unit
 
-EXAMPLES = int(os.environ.get("LAKEBRAID_CLEANING_EXAMPLES", "60"))
+EXAMPLES = 60
 COMMITS, HOURS, VERSIONS = "KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"
 NOW = 50_000
 
@@ -43,7 +43,7 @@ File = Log | Base
 
 def thorough(share: float = 1.0) -> settings:
     return settings(
-        max_examples=max(1, round(EXAMPLES * share)),
+        max_examples=times(round(EXAMPLES * share)),
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate, Phase.shrink],

@@ -22,6 +22,7 @@ from lakebraid.services.merging.choose_clusters import (
     sort_columns_of,
 )
 from lakebraid.services.settings import parse_settings
+from tests.kit.present import present
 from tests.kit.table_builder import t
 
 pytestmark = pytest.mark.unit
@@ -47,28 +48,28 @@ def chosen(sizes: dict[str, list[int]], scope: ClusteringScope, **how: Any) -> l
     return [(g.slices[0].partition_path, [s.file_id for s in g.slices], g.output_file_groups) for g in groups]
 
 
-def test_small_slices_of_a_partition_are_put_together_up_to_the_wanted_size():
+def test_small_slices_of_a_partition_are_put_together_up_to_the_wanted_size() -> None:
     scope = ClusteringScope(small_bytes=50, target_bytes=100)
     assert chosen({"a": [40, 40, 40, 60], "b": [10]}, scope) == [("a", ["f0", "f1"], 1)]
 
 
-def test_slices_that_are_sorted_together_may_become_several_files():
+def test_slices_that_are_sorted_together_may_become_several_files() -> None:
     scope = ClusteringScope(("w",), small_bytes=50, target_bytes=60, group_bytes_max=125)
     assert chosen({"a": [40, 40, 40, 40]}, scope) == [("a", ["f0", "f1", "f2"], 2), ("a", ["f3"], 1)]
 
 
-def test_what_saves_most_files_comes_first_and_no_more_groups_than_wanted():
+def test_what_saves_most_files_comes_first_and_no_more_groups_than_wanted() -> None:
     scope = ClusteringScope(small_bytes=50, target_bytes=100, groups_max=1)
     assert chosen({"a": [10, 10], "b": [10, 10, 10]}, scope) == [("b", ["f0", "f1", "f2"], 1)]
 
 
-def test_groups_of_pending_plans_and_other_partitions_are_left_alone():
+def test_groups_of_pending_plans_and_other_partitions_are_left_alone() -> None:
     scope = ClusteringScope(small_bytes=50, partitions=("a",))
     taken = {GroupId("a", "f1")}
     assert chosen({"a": [10, 10, 10], "b": [10, 10]}, scope, taken=taken) == [("a", ["f0", "f2"], 1)]
 
 
-def test_a_sorted_slice_is_not_sorted_again():
+def test_a_sorted_slice_is_not_sorted_again() -> None:
     scope = ClusteringScope(("w",))
     assert chosen({"a": [10]}, scope) == [("a", ["f0"], 1)]
     assert chosen({"a": [10]}, scope, sorted_as=lambda _: ("w",)) == []
@@ -83,7 +84,9 @@ def test_a_sorted_slice_is_not_sorted_again():
     st.integers(1, 400),
     st.integers(1, 5),
 )
-def test_every_plan_keeps_its_bounds_and_names_each_slice_once(sizes, is_sorted, small, target, most, groups):
+def test_every_plan_keeps_its_bounds_and_names_each_slice_once(
+    sizes: dict[str, list[int]], is_sorted: bool, small: int, target: int, most: int, groups: int
+) -> None:
     scope = ClusteringScope(("w",) if is_sorted else (), small, target, most, groups)
     plan = chosen(sizes, scope, sorted_as=lambda _: ("w",))
     assert len(plan) <= groups
@@ -97,7 +100,7 @@ def test_every_plan_keeps_its_bounds_and_names_each_slice_once(sizes, is_sorted,
         assert outputs == (-(-sum(read) // target) if is_sorted else 1)
 
 
-def test_what_is_not_asked_for_is_as_the_table_has_it_in_hudis_names():
+def test_what_is_not_asked_for_is_as_the_table_has_it_in_hudis_names() -> None:
     properties = {
         "hoodie.clustering.plan.strategy.sort.columns": "w, id",
         "hoodie.clustering.plan.strategy.small.file.limit": "5",
@@ -113,14 +116,15 @@ def test_what_is_not_asked_for_is_as_the_table_has_it_in_hudis_names():
         clustering_scope(parse_settings({"hoodie.clustering.plan.strategy.small.file.limit": "many"}))
 
 
-def test_the_order_is_told_as_hudi_tells_it():
-    plan = choose_clustering(view_of({"a": [1, 1]}), ClusteringScope(("w", "id")))
-    assert plan.strategy.params == {"hoodie.clustering.plan.strategy.sort.columns": "w,id"}
-    assert plan.strategy.class_name.endswith("SparkSortAndSizeExecutionStrategy")
+def test_the_order_is_told_as_hudi_tells_it() -> None:
+    plan = present(choose_clustering(view_of({"a": [1, 1]}), ClusteringScope(("w", "id"))))
+    strategy = present(plan.strategy)
+    assert strategy.params == {"hoodie.clustering.plan.strategy.sort.columns": "w,id"}
+    assert present(strategy.class_name).endswith("SparkSortAndSizeExecutionStrategy")
     assert sort_columns_of(plan) == ("w", "id")
 
 
 @pytest.mark.parametrize("name", ["tags", "nothing"])
-def test_rows_cannot_be_sorted_by_what_has_no_order(name):
+def test_rows_cannot_be_sorted_by_what_has_no_order(name: str) -> None:
     with pytest.raises(InvalidArgument, match="Nothing was changed"):
         choose_clustering(view_of({"a": [1, 1]}), ClusteringScope((name,)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ def plan(schema: Any = DDL, url: str = "/data/trips", **changes: Any) -> TableSp
     return plan_table(url, schema, **({"record_keys": ["id"], "ordering_fields": ["ts"]} | changes))
 
 
-def test_the_properties_pin_all_that_a_hudi_job_without_options_must_get_right():
+def test_the_properties_pin_all_that_a_hudi_job_without_options_must_get_right() -> None:
     lines = plan().properties
     wanted = {
         "hoodie.table.name": "trips",
@@ -49,7 +50,7 @@ def test_the_properties_pin_all_that_a_hudi_job_without_options_must_get_right()
     assert parse_properties(format_properties(lines), "here") == lines
 
 
-def test_what_is_planned_is_what_every_opener_reads_and_may_write():
+def test_what_is_planned_is_what_every_opener_reads_and_may_write() -> None:
     spec = plan(partition_by=["city", "day"], hive_style_partitioning=True, name="t-1", buckets=3)
     config = parse_config(spec.properties, "here")
     assert config == spec.config
@@ -74,22 +75,25 @@ def test_what_is_planned_is_what_every_opener_reads_and_may_write():
         ("id", ["day", "city"], "COMPLEX"),
     ],
 )
-def test_the_key_generator_is_the_one_that_hudi_would_choose(keys, parts, generator):
+def test_the_key_generator_is_the_one_that_hudi_would_choose(
+    keys: list[str] | str, parts: list[str] | str | None, generator: str
+) -> None:
     assert plan(record_keys=keys, partition_by=parts).config.key_generator == generator
 
 
-def test_without_ordering_fields_the_later_commit_wins():
-    for none in (None, [], ()):
+def test_without_ordering_fields_the_later_commit_wins() -> None:
+    nothing: list[Any] = [None, [], ()]
+    for none in nothing:
         config = plan(ordering_fields=none).config
         assert (config.merge_mode, config.ordering_fields) == (MergeMode.COMMIT_TIME, ())
 
 
-def test_without_a_schema_the_first_commit_brings_it():
+def test_without_a_schema_the_first_commit_brings_it() -> None:
     spec = plan(None, record_keys="whatever")
     assert spec.schema is None and spec.config.create_schema is None and not spec.seed_base
 
 
-def test_buckets_are_seeded_where_there_are_no_partitions():
+def test_buckets_are_seeded_where_there_are_no_partitions() -> None:
     assert plan().seed_base and plan(seed_base=True).seed_base
     assert not plan(seed_base=False).seed_base
     assert not plan(partition_by="city").seed_base
@@ -110,7 +114,7 @@ def test_buckets_are_seeded_where_there_are_no_partitions():
         ("az://bucket/t", "StorageBasedLockProvider"),
     ],
 )
-def test_a_shared_table_pins_the_lock_that_its_store_has(url, provider):
+def test_a_shared_table_pins_the_lock_that_its_store_has(url: str, provider: str) -> None:
     lock = plan(url=url, shared=True).config.lock_provider
     assert lock == f"org.apache.hudi.client.transaction.lock.{provider}"
     assert plan(url=url, properties={"hoodie.write.lock.provider": lock}).config.lock_provider == lock
@@ -118,7 +122,7 @@ def test_a_shared_table_pins_the_lock_that_its_store_has(url, provider):
         plan(url=url, shared=True, properties={"hoodie.write.lock.provider": f"{lock}Other"})
 
 
-def test_a_table_in_memory_cannot_be_shared_and_no_foreign_lock_is_accepted():
+def test_a_table_in_memory_cannot_be_shared_and_no_foreign_lock_is_accepted() -> None:
     with pytest.raises(InvalidArgument, match="memory"):
         plan(url="memory://t", shared=True)
     with pytest.raises(InvalidArgument, match="ZookeeperBasedLockProvider"):
@@ -127,12 +131,12 @@ def test_a_table_in_memory_cannot_be_shared_and_no_foreign_lock_is_accepted():
 
 @pytest.mark.parametrize("argument", ["table_type", "index", "concurrency"])
 @pytest.mark.parametrize("value", ["other", "", 7])
-def test_a_choice_that_does_not_exist_is_refused_with_those_that_do(argument, value):
+def test_a_choice_that_does_not_exist_is_refused_with_those_that_do(argument: str, value: Any) -> None:
     with pytest.raises(InvalidArgument, match=f"{argument} must be '"):
         plan(**{argument: value})
 
 
-def test_hudis_own_words_are_taken_for_a_choice():
+def test_hudis_own_words_are_taken_for_a_choice() -> None:
     spec = plan(table_type="MERGE_ON_READ", index="BUCKET", concurrency="non_blocking_concurrency_control")
     assert spec == plan()
 
@@ -163,7 +167,9 @@ def test_hudis_own_words_are_taken_for_a_choice():
         ({}, "hoodie.table.metadata.partitions=files", "always"),
     ],
 )
-def test_a_property_that_contradicts_an_argument_is_refused_naming_both(changes, key, argument):
+def test_a_property_that_contradicts_an_argument_is_refused_naming_both(
+    changes: dict[str, Any], key: str, argument: str
+) -> None:
     name, _, value = key.partition("=")
     with pytest.raises(InvalidArgument, match="contradicts") as caught:
         plan(properties={name: value}, **changes)
@@ -171,7 +177,7 @@ def test_a_property_that_contradicts_an_argument_is_refused_naming_both(changes,
     assert value in caught.value.message
 
 
-def test_a_property_that_says_the_same_as_an_argument_changes_nothing():
+def test_a_property_that_says_the_same_as_an_argument_changes_nothing() -> None:
     same = {
         "hoodie.datasource.write.recordkey.field": "id , city",
         "hoodie.table.precombine.field": "ts",
@@ -182,7 +188,7 @@ def test_a_property_that_says_the_same_as_an_argument_changes_nothing():
     assert plan(record_keys=["id", "city"], properties=same) == plan(record_keys=["id", "city"])
 
 
-def test_other_properties_are_kept_and_defaults_give_way():
+def test_other_properties_are_kept_and_defaults_give_way() -> None:
     spec = plan(
         partition_by="city",
         properties={
@@ -225,12 +231,14 @@ def test_other_properties_are_kept_and_defaults_give_way():
         ({"hoodie.table.name": "a/b"}, "name of a table"),
     ],
 )
-def test_a_property_that_would_make_a_table_nobody_can_use_is_refused(properties, says):
+def test_a_property_that_would_make_a_table_nobody_can_use_is_refused(
+    properties: dict[int | str, Any], says: str
+) -> None:
     with pytest.raises(InvalidArgument, match=says):
         plan(properties=properties)
 
 
-def test_a_secret_is_not_repeated_in_the_refusal():
+def test_a_secret_is_not_repeated_in_the_refusal() -> None:
     with pytest.raises(InvalidArgument) as caught:
         plan(properties={"hoodie.x.secret": "hunter2"})
     assert "hunter2" not in caught.value.message + repr(caught.value.facts)
@@ -255,19 +263,19 @@ def test_a_secret_is_not_repeated_in_the_refusal():
         ("tags", "tags"),
     ],
 )
-def test_columns_that_cannot_play_their_role_are_refused(argument, value, says):
+def test_columns_that_cannot_play_their_role_are_refused(argument: str, value: Any, says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
         plan(**{argument: value})
 
 
 @pytest.mark.parametrize("argument", ["record_keys", "partition_by"])
 @pytest.mark.parametrize("column", ["w", "raw"])
-def test_values_whose_text_depends_on_the_writer_are_no_keys(argument, column):
+def test_values_whose_text_depends_on_the_writer_are_no_keys(argument: str, column: str) -> None:
     with pytest.raises(InvalidArgument, match="text"):
         plan(**{argument: column})
 
 
-def test_rows_are_ordered_only_by_what_a_delete_can_carry():
+def test_rows_are_ordered_only_by_what_a_delete_can_carry() -> None:
     wide = pa.schema([("id", pa.int64()), ("d", pa.decimal128(38, 18))])
     with pytest.raises(InvalidArgument, match="15 digits"):
         plan(wide, ordering_fields="d")
@@ -275,7 +283,7 @@ def test_rows_are_ordered_only_by_what_a_delete_can_carry():
         assert plan(ordering_fields=column).config.ordering_fields == (column,)
 
 
-def test_bytes_order_no_rows_since_hudi_fails_on_them(tmp_path):
+def test_bytes_order_no_rows_since_hudi_fails_on_them(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"'raw' has the type binary.*Nothing was created\. Order by"):
         plan(ordering_fields="raw")
     stated_later = lb.Table.create(tmp_path / "t", None, record_keys="id", ordering_fields="raw")
@@ -284,13 +292,13 @@ def test_bytes_order_no_rows_since_hudi_fails_on_them(tmp_path):
     assert not stated_later.snapshot().slices
 
 
-def test_a_table_needs_a_key():
+def test_a_table_needs_a_key() -> None:
     with pytest.raises(InvalidArgument, match="record_keys is empty"):
         plan(record_keys=[])
 
 
 @pytest.mark.parametrize("buckets", [0, -1, True, "8", 8.0, 100_000_001, None])
-def test_a_number_of_buckets_that_no_file_id_can_hold_is_refused(buckets):
+def test_a_number_of_buckets_that_no_file_id_can_hold_is_refused(buckets: Any) -> None:
     with pytest.raises(InvalidArgument, match="buckets must be"):
         plan(buckets=buckets)
 
@@ -305,17 +313,17 @@ def test_a_number_of_buckets_that_no_file_id_can_hold_is_refused(buckets):
         ("/d/zür", "zür"),
     ],
 )
-def test_a_table_is_named_after_its_folder(url, name):
+def test_a_table_is_named_after_its_folder(url: str, name: str) -> None:
     assert plan(url=url).config.name == name
 
 
 @pytest.mark.parametrize("name", ["a b", "a.b", "x" * 256, 7, "a/b", "a\n"])
-def test_names_that_catalogs_do_not_take_are_refused(name):
+def test_names_that_catalogs_do_not_take_are_refused(name: int | str) -> None:
     with pytest.raises(InvalidArgument, match="name of a table"):
         plan(name=name)
 
 
-def test_an_existing_table_agrees_only_if_it_is_the_one_described():
+def test_an_existing_table_agrees_only_if_it_is_the_one_described() -> None:
     existing = plan().config
     check_agrees(plan("id bigint, ts timestamp", name="other"), existing)
     check_agrees(plan(properties={"hoodie.compact.inline": "false"}), existing)

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 from collections.abc import Callable
 from decimal import Context, Decimal
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -25,9 +26,29 @@ pytestmark = pytest.mark.unit
 
 def taken(values: list[Any], kind: pa.DataType) -> list[Any]:
     try:
-        return exact_array(values, kind).to_pylist()
+        return list(exact_array(values, kind).to_pylist())
     except Inexact as trouble:
         raise refused(trouble, "n") from None
+
+
+def taken_last(values: list[Any], kind: pa.DataType) -> list[Any]:
+    return taken(values, kind)[len(values) - 1 :]
+
+
+def taken_deep(rows: list[Any], kind: pa.DataType) -> list[Any]:
+    return [taken(rows, kind)[1]["l"][2][1][1]]
+
+
+def conforming(given: Any, kind: pa.DataType) -> list[Any]:
+    return list(conformed(given, kind, "n").to_pylist())
+
+
+def conforming_last(given: Any, kind: pa.DataType) -> list[Any]:
+    return conforming(given, kind)[len(given) - 1 :]
+
+
+def conforming_deep(given: Any, kind: pa.DataType) -> list[Any]:
+    return [conforming(given, kind)[1][0]["a"]]
 
 
 def check_kept_or_refused(take: Callable[[], list[Any]], expected: Any) -> None:
@@ -43,7 +64,7 @@ def check_kept_or_refused(take: Callable[[], list[Any]], expected: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=str)
 def test_a_plain_value_is_kept_or_refused_whatever_it_is(kind: pa.DataType) -> None:
     for value in EDGES:
-        check_kept_or_refused(lambda value=value: taken([value], kind), held(value, kind))
+        check_kept_or_refused(partial(taken, [value], kind), held(value, kind))
 
 
 @given(NUMBERS, st.sampled_from([*KINDS.values()]))
@@ -58,9 +79,9 @@ def test_a_value_is_taken_alike_alone_among_others_and_deep_inside(kind: pa.Data
     fine = next(value for value in reversed(EDGES) if value is not None and held(value, kind) is not REFUSED)
     for value in EDGES:
         expected = held(value, kind)
-        check_kept_or_refused(lambda value=value: taken([fine, None, value], kind)[2:], expected)
+        check_kept_or_refused(partial(taken_last, [fine, None, value], kind), expected)
         rows = [None, {"l": [{}, None, {"k": fine, "v": value}]}]
-        check_kept_or_refused(lambda rows=rows: [taken(rows, deep)[1]["l"][2][1][1]], expected)
+        check_kept_or_refused(partial(taken_deep, rows, deep), expected)
 
 
 SOURCES = [
@@ -95,7 +116,7 @@ def arrow_expected(array: pa.Array, target: pa.DataType) -> Any:
 def test_a_column_is_kept_or_refused_whatever_its_type(source: pa.DataType) -> None:
     for array, target in itertools.product(arrow_edges(source), KINDS.values()):
         expected = REFUSED if not can_become(source, target) else arrow_expected(array, target)
-        check_kept_or_refused(lambda a=array, t=target: conformed(a, t, "n").to_pylist(), expected)
+        check_kept_or_refused(partial(conforming, array, target), expected)
         assert can_become(source, target) or array[0].as_py() is None or arrow_expected(array, target) is REFUSED
 
 
@@ -108,9 +129,9 @@ def test_a_column_is_kept_or_refused_in_chunks_dictionaries_and_nested_columns(s
             expected = arrow_expected(array, target)
             nested = pa.array([None, [], [{"a": array[0]}]], pa.list_(pa.struct([("a", source)])))
             into = pa.list_(pa.field("element", pa.struct([("a", target), ("more", target)])))
-            check_kept_or_refused(lambda n=nested, i=into: [conformed(n[1:], i, "n").to_pylist()[1][0]["a"]], expected)
+            check_kept_or_refused(partial(conforming_deep, nested[1:], into), expected)
             chunks = pa.chunked_array([pa.nulls(3, source), array])
-            check_kept_or_refused(lambda c=chunks, t=target: conformed(c, t, "n").to_pylist()[3:], expected)
+            check_kept_or_refused(partial(conforming_last, chunks, target), expected)
 
 
 @given(st.data(), st.integers(1, 38), st.integers(1, 38))
@@ -125,12 +146,10 @@ def test_decimals_and_whole_numbers_are_kept_or_refused_whatever_their_digits(
     )
     value = Decimal(units).scaleb(-source.scale, Context(prec=60))
     for kind in (target, pa.int64(), pa.float64()):
-        check_kept_or_refused(
-            lambda kind=kind: conformed(pa.array([value], source), kind, "n").to_pylist(), held(value, kind)
-        )
-        check_kept_or_refused(lambda kind=kind: taken([value], kind), held(value, kind))
+        check_kept_or_refused(partial(conforming, pa.array([value], source), kind), held(value, kind))
+        check_kept_or_refused(partial(taken, [value], kind), held(value, kind))
     if units < 2**63:
-        check_kept_or_refused(lambda: conformed(pa.array([units]), target, "n").to_pylist(), held(units, target))
+        check_kept_or_refused(partial(conforming, pa.array([units]), target), held(units, target))
         check_kept_or_refused(lambda: taken([units], target), held(units, target))
 
 

@@ -20,7 +20,7 @@ from tests.kit.scene import Call, Scene, once, row
 
 pytestmark = pytest.mark.unit
 
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     "bucket, merge-on-read": {"buckets": 1},
     "bucket, copy-on-write": {"buckets": 1, "table_type": "cow"},
     "simple, merge-on-read": {"index": "simple"},
@@ -81,8 +81,12 @@ def test_blind_rows_are_written_again_after_a_writer_that_began_later() -> None:
 
 def test_blind_rows_of_other_keys_are_published_at_the_first_try_whoever_began_first() -> None:
     scene = scene_of(buckets=1)
-    later = once(is_data, lambda: scene.table.delete([{"id": "k"}]) and scene.table.upsert([row("l", "rival", 2, 0)]))
-    done = scene.other(before=later).upsert([row("m", "ours", 2, 0), row("n", "ours", 2, 0)])
+
+    def rival() -> None:
+        scene.table.delete([{"id": "k"}])
+        scene.table.upsert([row("l", "rival", 2, 0)])
+
+    done = scene.other(before=once(is_data, rival)).upsert([row("m", "ours", 2, 0), row("n", "ours", 2, 0)])
     assert done.attempts == 1
     assert sorted(scene.table.to_arrow(["id"]).column("id").to_pylist()) == ["l", "m", "n"]
 
@@ -250,7 +254,7 @@ def test_who_is_bound_to_be_refused_writes_nothing(arguments: dict[str, Any]) ->
     assert the_row(scene) == ("ours", 2)
 
 
-def change(scene: Scene, before: Callable[[], None], after: Callable[[], None]) -> int:
+def change(scene: Scene, before: Callable[[], object], after: Callable[[], object]) -> int:
     """A conditional change, `w` counted up, with others at work before it reads and after; gives its attempts."""
     moments = [before, after]
 
@@ -274,7 +278,7 @@ def test_a_conditional_change_is_not_refused_for_what_it_has_read(arguments: dic
     scene = scene_of(**arguments)
     rival = scene.table.begin()
     rival.write([row("k", "rival", 2, 10)])
-    assert change(scene, lambda: rival.commit() and None, nothing) == 1
+    assert change(scene, rival.commit, nothing) == 1
     assert scene.table.to_arrow(["w"]).to_pylist() == [{"w": 11}]
 
 
@@ -283,7 +287,7 @@ def test_a_conditional_change_is_done_again_for_what_came_after(arguments: dict[
     scene = scene_of(**arguments)
     rival = scene.table.begin()
     rival.write([row("k", "rival", 2, 10)])
-    assert change(scene, nothing, lambda: rival.commit() and None) == 2
+    assert change(scene, nothing, rival.commit) == 2
     assert scene.table.to_arrow(["w"]).to_pylist() == [{"w": 11}]
 
 

@@ -99,9 +99,10 @@ def text_of(key: tuple[str | None, ...]) -> str | None:
     rows = pa.table({name: pa.array([value], pa.string()) for name, value in zip("abc", key, strict=True)})
     try:
         check_identity(rows, THREE_KEYS)
-        return record_keys(rows, ["a", "b", "c"], complex_form=True)[0].as_py()
+        text: str | None = record_keys(rows, ["a", "b", "c"], complex_form=True)[0].as_py()
     except lb.InvalidArgument:
         return None
+    return text
 
 
 LONG = "x" * 256
@@ -119,7 +120,7 @@ def parted(folder: Path, partition_by: Any = "p", **options: Any) -> lb.Table:
 @pytest.mark.parametrize("operation", ["upsert", "delete"])
 def test_a_value_that_hudi_cannot_read_as_a_folder_is_refused(value: str, operation: str, tmp_path: Path) -> None:
     table = parted(tmp_path)
-    write = {"upsert": table.upsert, "delete": table.delete}[operation]
+    write: Any = {"upsert": table.upsert, "delete": table.delete}[operation]
     with pytest.raises(
         lb.InvalidArgument, match=r"value of the partition column 'p': .*Nothing was written"
     ) as refusal:

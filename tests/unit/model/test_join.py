@@ -8,7 +8,6 @@ services run in between. After every step the table is what `tests.kit.joined` s
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -19,10 +18,12 @@ import pytest
 
 from lakebraid.api.table import Table
 from lakebraid.errors import LakebraidError, WriteConflict
+from lakebraid.model.merge_rules import MergeRules
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.tasks.merging import compact
 from lakebraid.tasks.reading import columns, merge
 from lakebraid.writing.transaction import Transaction
+from tests.kit.effort import played, seeds
 from tests.kit.joined import Row, Rule, Version, joined
 from tests.kit.scene import TickingClock, make_table
 
@@ -189,7 +190,7 @@ def live(rule: str, kind: str, seed: int, *, is_long: bool = True) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_table_is_the_join_of_its_versions_whatever_service_runs_when(rule: str, kind: str) -> None:
-    for seed in range(int(os.environ.get("LAKEBRAID_EXAMPLES") or 5)):
+    for seed in played(seeds(5)):
         live(rule, kind, seed)
 
 
@@ -211,7 +212,7 @@ def _losers_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _times_forgotten(patch: pytest.MonkeyPatch) -> None:
-    real = columns._noted
+    real: Any = columns._noted
     patch.setattr(columns, "_noted", lambda *args: real(*args[:4], np.zeros(len(args[4]), np.bool_), *args[5:]))
 
 
@@ -224,7 +225,7 @@ def _ranks_not_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def _groups_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(columns.MergeRules, "clock", lambda self, column: self.order_columns)
+    patch.setattr(MergeRules, "clock", lambda self, column: self.order_columns)
 
 
 def whole(ts: int, text: str) -> Row:
@@ -318,7 +319,7 @@ def test_no_service_changes_the_answer(schedule: Callable[[Table], Row]) -> None
     )
 
 
-PLANTED = {
+PLANTED: dict[Callable[[pytest.MonkeyPatch], None], Callable[[Table], Row]] = {
     _no_ranks: out_of_order_across_a_compaction,
     _no_ranks_of_deletes: opened_above_a_delete,
     _losers_forgotten: beside_an_open_delete_without_ordering_value,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,8 +14,10 @@ from lakebraid.model.keys.keys import java_double_text, parse_record_key, record
 pytestmark = pytest.mark.unit
 
 
-def utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)
+def utc(
+    year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0, microsecond: int = 0
+) -> datetime:
+    return datetime(year, month, day, hour, minute, second, microsecond, UTC)
 
 
 # What Hudi 1.2.0 (upsert) wrote into _hoodie_record_key for these values.
@@ -62,12 +65,12 @@ SEEN_IN_HUDI = [
 
 
 @pytest.mark.parametrize(("kind", "values", "texts"), SEEN_IN_HUDI, ids=lambda part: str(part)[:20])
-def test_values_are_rendered_as_hudi_renders_them(kind, values, texts):
+def test_values_are_rendered_as_hudi_renders_them(kind: pa.DataType, values: list[Any], texts: list[str]) -> None:
     column = pa.array([*values, None], kind)
     assert render_values(column).to_pylist() == [*texts, None]
 
 
-def test_the_logical_form_of_timestamps_has_milliseconds_cut_toward_zero():
+def test_the_logical_form_of_timestamps_has_milliseconds_cut_toward_zero() -> None:
     # As seen in Hudi with consistent.logical.timestamp.enabled; timestamps without a zone stay numbers there too.
     moments = [utc(2024, 2, 29, 12, 34, 56, 123456), utc(1969, 12, 31, 23, 59, 59, 999999), utc(2024, 1, 1)]
     texts = ["2024-02-29 12:34:56.123", "1970-01-01 00:00:00.0", "2024-01-01 00:00:00.0"]
@@ -79,42 +82,42 @@ def test_the_logical_form_of_timestamps_has_milliseconds_cut_toward_zero():
     ]
 
 
-def test_every_unit_of_time_gives_the_same_key():
+def test_every_unit_of_time_gives_the_same_key() -> None:
     texts = [render_values(pa.array([5_000_000], pa.int64()).cast(pa.timestamp("us")).cast(pa.timestamp(unit)))[0].as_py()
              for unit in ("s", "ms", "us", "ns")]  # fmt: skip
     assert texts == ["5000000"] * 4
 
 
-def test_a_timestamp_finer_than_hudi_keeps_is_refused_instead_of_cut():
+def test_a_timestamp_finer_than_hudi_keeps_is_refused_instead_of_cut() -> None:
     with pytest.raises(InvalidArgument, match="microseconds"):
         render_values(pa.array([1], pa.timestamp("ns")))
 
 
-def test_chunks_slices_and_dictionaries_render_like_their_plain_values():
+def test_chunks_slices_and_dictionaries_render_like_their_plain_values() -> None:
     column = pa.chunked_array([pa.array([1, None, 3])[1:], pa.array([4])])
     assert render_values(column).to_pylist() == [None, "3", "4"]
     assert render_values(pa.array(["x", None, "x"]).dictionary_encode()).to_pylist() == ["x", None, "x"]
     assert render_values(pa.chunked_array([], pa.int64())).to_pylist() == []
 
 
-def test_a_type_without_a_text_is_refused():
+def test_a_type_without_a_text_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="list"):
         render_values(pa.array([[1]]))
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_rendered_double_reads_back_as_itself(value):
+def test_a_rendered_double_reads_back_as_itself(value: float) -> None:
     text = java_double_text(value)
     assert float(text) == value
     assert ("E" in text) == (value != 0 and not 1e-3 <= abs(value) < 1e7)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=12, min_value=-(10**20), max_value=10**20))
-def test_decimals_follow_the_general_decimal_text_of_java(value):
+def test_decimals_follow_the_general_decimal_text_of_java(value: Decimal) -> None:
     assert render_values(pa.array([value], pa.decimal128(38, 12))).to_pylist() == [str(value)]
 
 
-def test_a_simple_key_is_the_text_and_a_complex_one_names_its_fields():
+def test_a_simple_key_is_the_text_and_a_complex_one_names_its_fields() -> None:
     rows = pa.table({"id": [7, 8], "city": ["Oslo", None], "tag": ["", "x"]})
     assert record_keys(rows, ["id"], complex_form=False).to_pylist() == ["7", "8"]
     assert record_keys(rows, ["id"], complex_form=True).to_pylist() == ["id:7", "id:8"]
@@ -124,13 +127,13 @@ def test_a_simple_key_is_the_text_and_a_complex_one_names_its_fields():
     ]
 
 
-def test_keys_may_sit_inside_structs():
+def test_keys_may_sit_inside_structs() -> None:
     rows = pa.table({"a": pa.array([{"b": 1}, None], pa.struct([("b", pa.int32())])), "id": [1, 2]})
     assert record_keys(rows, ["a.b", "id"], complex_form=True).to_pylist() == ["a.b:1,id:1", "a.b:__null__,id:2"]
 
 
 @pytest.mark.parametrize("bad", [None, ""])
-def test_a_row_that_nothing_identifies_is_refused_by_its_number(bad):
+def test_a_row_that_nothing_identifies_is_refused_by_its_number(bad: str | None) -> None:
     rows = pa.table({"id": ["1", "2", bad], "city": ["Oslo", bad, bad]})
     with pytest.raises(InvalidArgument, match="Row 2 has no record key: id is null or empty") as caught:
         record_keys(rows, ["id"], complex_form=False)
@@ -139,14 +142,14 @@ def test_a_row_that_nothing_identifies_is_refused_by_its_number(bad):
         record_keys(rows, ["id", "city"], complex_form=True)
 
 
-def test_a_missing_key_column_is_named():
+def test_a_missing_key_column_is_named() -> None:
     with pytest.raises(InvalidArgument, match=r"no column 'idd'.*Columns: id"):
         record_keys(pa.table({"id": [1]}), ["idd"], complex_form=False)
     with pytest.raises(InvalidArgument, match=r"no column 'id\.x'"):
         record_keys(pa.table({"id": [1]}), ["id.x"], complex_form=False)
 
 
-def test_several_fields_without_the_complex_form_are_refused():
+def test_several_fields_without_the_complex_form_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="complex form"):
         record_keys(pa.table({"a": [1], "b": [1]}), ["a", "b"], complex_form=False)
 
@@ -171,7 +174,7 @@ def test_several_fields_without_the_complex_form_are_refused():
         ("a:,b:", ["a", "b"], ["", ""]),
     ],
 )
-def test_the_key_parser_cuts_as_hudi_cuts(text, fields, values):
+def test_the_key_parser_cuts_as_hudi_cuts(text: str, fields: list[str], values: list[str | None]) -> None:
     assert parse_record_key(text, fields) == values
 
 
@@ -179,7 +182,7 @@ _PLAIN = st.text(st.characters(exclude_characters=":,", exclude_categories=["Cs"
 
 
 @given(st.lists(st.one_of(st.none(), st.just(""), _PLAIN), min_size=2, max_size=4).filter(any))
-def test_what_is_written_as_a_complex_key_is_parsed_back(values):
+def test_what_is_written_as_a_complex_key_is_parsed_back(values: list[str | None]) -> None:
     fields = [f"f{at}" for at in range(len(values))]
     rows = pa.table({name: pa.array([value], pa.string()) for name, value in zip(fields, values, strict=True)})
     text = record_keys(rows, fields, complex_form=True)[0].as_py()
@@ -188,5 +191,5 @@ def test_what_is_written_as_a_complex_key_is_parsed_back(values):
 
 
 @pytest.mark.timeout(20)
-def test_a_key_of_a_million_colons_is_parsed_in_reasonable_time():
+def test_a_key_of_a_million_colons_is_parsed_in_reasonable_time() -> None:
     assert parse_record_key("a:" + ":" * 1_000_000 + ",b:1", ["b"]) == ["1"]

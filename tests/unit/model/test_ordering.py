@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.unit
 DELETE_ALL = "unconditional"
 
 
-def naive_winner(versions: list[tuple[int, object]]) -> int:
+def naive_winner(versions: list[tuple[int, Any]]) -> int:
     """Folds (row, ordering value) in sequence, as one would by hand."""
     best, best_order = -1, None
     for row, order in versions:

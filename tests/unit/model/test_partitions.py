@@ -39,18 +39,18 @@ pytestmark = pytest.mark.unit
         ("a\\b", "a%5Cb"),
     ],
 )
-def test_url_encoded_folders_are_those_of_hudi(value, encoded):
+def test_url_encoded_folders_are_those_of_hudi(value: str | None, encoded: str) -> None:
     assert partition_path([value], ["p"], hive_style=False, url_encode=True) == encoded
     assert partition_path([value], ["p"], hive_style=True, url_encode=True) == f"p={encoded}"
 
 
-def test_without_encoding_a_slash_makes_more_levels():
+def test_without_encoding_a_slash_makes_more_levels() -> None:
     assert partition_path(["x/y", "z"], ["a", "b"], hive_style=False, url_encode=False) == "x/y/z"
     assert partition_values("x/y/z", ["a", "b"], hive_style=False, url_encode=False) is None
     assert partition_values("x/y", ["a"], hive_style=False, url_encode=False) == ("x/y",)
 
 
-def test_folders_that_do_not_fit_the_fields_are_unknown_rather_than_guessed():
+def test_folders_that_do_not_fit_the_fields_are_unknown_rather_than_guessed() -> None:
     assert partition_values("a=1", ["a", "b"], hive_style=True, url_encode=False) is None
     assert partition_values("x=1", ["a"], hive_style=True, url_encode=False) is None
     assert partition_values("somewhere", [], hive_style=False, url_encode=False) is None
@@ -62,7 +62,7 @@ def test_folders_that_do_not_fit_the_fields_are_unknown_rather_than_guessed():
     st.lists(st.one_of(st.none(), st.text(min_size=1)), min_size=1, max_size=4),
     st.booleans(),
 )
-def test_encoded_values_are_read_back_from_their_folder(values, hive_style):
+def test_encoded_values_are_read_back_from_their_folder(values: list[str | None], hive_style: bool) -> None:
     fields = [f"f{at}" for at in range(len(values))]
     try:
         path = partition_path(values, fields, hive_style=hive_style, url_encode=True)
@@ -74,12 +74,12 @@ def test_encoded_values_are_read_back_from_their_folder(values, hive_style):
 
 
 @given(st.text())
-def test_unescape_undoes_escape(value):
+def test_unescape_undoes_escape(value: str) -> None:
     assert unescape(escape(value)) == value
     assert "/" not in escape(value)
 
 
-def test_a_percent_sign_that_escapes_nothing_stays():
+def test_a_percent_sign_that_escapes_nothing_stays() -> None:
     assert unescape("100%-%2-%zz-%41") == "100%-%2-%zz-A"
 
 
@@ -87,7 +87,9 @@ _VALUES = st.one_of(st.none(), st.sampled_from(["", "x", "y", "z"]))
 
 
 @given(st.lists(st.tuples(_VALUES, _VALUES, st.one_of(st.none(), st.integers(0, 3))), max_size=30))
-def test_the_folders_of_many_rows_are_the_folders_of_each(rows):
+def test_the_folders_of_many_rows_are_the_folders_of_each(
+    rows: list[tuple[str | None, str | None, int | None]],
+) -> None:
     fields = ["a", "b", "c"]
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
     table = pa.table({"a": pa.array(columns[0], pa.string()), "b": pa.array(columns[1], pa.string()), "c": columns[2]})
@@ -97,7 +99,7 @@ def test_the_folders_of_many_rows_are_the_folders_of_each(rows):
     assert paths.to_pylist() == [partition_path(row, fields, hive_style=True, url_encode=False) for row in rendered]
 
 
-def test_rows_of_an_unpartitioned_table_lie_in_the_table_itself():
+def test_rows_of_an_unpartitioned_table_lie_in_the_table_itself() -> None:
     assert partition_paths(pa.table({"id": [1, 2]}), [], hive_style=True, url_encode=True).to_pylist() == ["", ""]
 
 
@@ -119,7 +121,7 @@ def test_rows_of_an_unpartitioned_table_lie_in_the_table_itself():
         "/".join("x" * (PARTITION_DEPTH_MAX + 1)),
     ],
 )
-def test_no_path_leads_out_of_the_table_or_into_hudis_own_folder(path):
+def test_no_path_leads_out_of_the_table_or_into_hudis_own_folder(path: str) -> None:
     with pytest.raises(CorruptFile, match="partition path"):
         check_partition_path(path)
     with pytest.raises(InvalidArgument):
@@ -127,5 +129,5 @@ def test_no_path_leads_out_of_the_table_or_into_hudis_own_folder(path):
 
 
 @pytest.mark.parametrize("path", ["", "a", "a/b", "2024.01.01", "a..b", "day=2024-05-17/city=Oslo", "..."])
-def test_ordinary_folders_are_fine(path):
+def test_ordinary_folders_are_fine(path: str) -> None:
     check_partition_path(path)

@@ -2,6 +2,7 @@
 import math
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,10 +24,16 @@ from lakebraid.model.predicate.parse import (
     normal_form,
     parse_where,
 )
+from lakebraid.model.predicate.tree import Predicate
 from tests.kit.comparisons import COMPARISONS
+from tests.kit.effort import times
+from tests.kit.present import present
 from tests.unit.model.test_predicate import NAN, NOON, trees
 
 pytestmark = pytest.mark.unit
+
+Row = dict[str, Any]
+Truth = bool | None
 
 # Below: rows of every kind, and an evaluator of SQL's three values (True, False, None) with no cleverness in it.
 
@@ -61,14 +68,14 @@ _predicates = trees(
 )
 
 
-def rank(value):
+def rank(value: Any) -> Any:
     """Spark's order: NaN above all; text by its bytes."""
     if isinstance(value, str):
         return value.encode()
     return (1, 0) if value != value else (0, value)  # noqa: PLR0124
 
 
-def compare(op, left, right):
+def compare(op: str, left: Any, right: Any) -> Truth:
     if left is None or right is None:
         return None
     if isinstance(left, float) and isinstance(right, int | Decimal):
@@ -77,15 +84,15 @@ def compare(op, left, right):
     return COMPARISONS[op](left, right)
 
 
-def negation(value):
+def negation(value: Truth) -> Truth:
     return None if value is None else not value
 
 
-def any_of(values):
+def any_of(values: list[Truth]) -> Truth:
     return True if True in values else None if None in values else False
 
 
-def evaluate(predicate, row):
+def evaluate(predicate: Predicate, row: Row) -> Truth:
     match predicate:
         case Compare(column, op, value):
             return compare(op, row[column], value)
@@ -106,7 +113,7 @@ def evaluate(predicate, row):
             return negation(any_of([negation(evaluate(part, row)) for part in parts]))
 
 
-def statistics(rows):
+def statistics(rows: list[Row]) -> dict[str, ColumnStats]:
     stats = {}
     for name in ROWS.names:
         values = [row[name] for row in rows if row[name] is not None]
@@ -116,9 +123,9 @@ def statistics(rows):
     return stats
 
 
-def every_kind_of_row():
+def every_kind_of_row() -> list[Row]:
     """Some sixty rows in which every value of every column meets many of the others."""
-    columns = [
+    columns: list[list[Any]] = [
         [None, *NUMBERS],
         [None, *DOUBLES],
         [None, *(pa.scalar(x, pa.float32()).as_py() for x in DOUBLES)],
@@ -137,30 +144,31 @@ def every_kind_of_row():
     ]
 
 
-def kept_by_arrow(predicate, rows):
+def kept_by_arrow(predicate: Predicate, rows: list[Row]) -> list[int]:
     table = pa.Table.from_pylist(rows, ROWS).append_column("at", pa.array(range(len(rows)), pa.int32()))
-    return table.filter(to_arrow(bind(predicate, ROWS)))["at"].to_pylist()
+    return list(table.filter(to_arrow(bind(predicate, ROWS)))["at"].to_pylist())
 
 
-def kept_by_sql(predicate, rows):
+def kept_by_sql(predicate: Predicate, rows: list[Row]) -> list[int]:
     return [at for at, row in enumerate(rows) if evaluate(predicate, row) is True]
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(200), deadline=None)
 @given(_predicates)
-def test_arrow_keeps_exactly_the_rows_that_sql_keeps(predicate):
+def test_arrow_keeps_exactly_the_rows_that_sql_keeps(predicate: Predicate) -> None:
     rows = every_kind_of_row()
     assert kept_by_arrow(predicate, rows) == kept_by_sql(predicate, rows)
 
 
 @pytest.mark.parametrize("column", ["i", "d", "f", "n"])
 @pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">=", "in", "not in"])
-def test_every_comparison_with_every_kind_of_number_is_sparks(column, op):
+def test_every_comparison_with_every_kind_of_number_is_sparks(column: str, op: str) -> None:
     rows = every_kind_of_row()
     assert len({repr(row[column]) for row in rows}) > len(TINY)  # and null
-    for constant in [*NUMBERS, *DOUBLES, Decimal("2.5"), Decimal("-1.00")]:
-        test = In(column, (constant,), op == "not in") if "in" in op else Compare(column, op, constant)
+    constants: list[Any] = [*NUMBERS, *DOUBLES, Decimal("2.5"), Decimal("-1.00")]
+    for constant in constants:
+        test: Predicate = In(column, (constant,), op == "not in") if "in" in op else Compare(column, op, constant)
         for predicate in (test, Not(test)):
             kept = kept_by_sql(predicate, rows)
             assert kept_by_arrow(predicate, rows) == kept, predicate
@@ -169,9 +177,9 @@ def test_every_comparison_with_every_kind_of_number_is_sparks(column, op):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(300), deadline=None)
 @given(_predicates, st.lists(_row, max_size=4), st.booleans())
-def test_pruning_never_drops_a_row_that_matches(predicate, rows, counted):
+def test_pruning_never_drops_a_row_that_matches(predicate: Predicate, rows: list[Row], counted: bool) -> None:
     stats = statistics(rows)
     if not counted:
         stats = {name: ColumnStats(column.min, column.max, None, column.rows) for name, column in stats.items()}
@@ -180,9 +188,9 @@ def test_pruning_never_drops_a_row_that_matches(predicate, rows, counted):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(200), deadline=None)
 @given(_predicates, _row)
-def test_the_normal_form_is_true_of_the_same_rows(predicate, row):
+def test_the_normal_form_is_true_of_the_same_rows(predicate: Predicate, row: Row) -> None:
     normal = normal_form(predicate)
     assert "Not(" not in repr(normal)
     assert (evaluate(normal, row) is True) == (evaluate(predicate, row) is True)
@@ -225,17 +233,17 @@ STATS = {
         ("f = 1", True),
     ],
 )
-def test_pruning_drops_what_certainly_does_not_match(text, possible):
-    assert may_match(bind(parse_where(text), ROWS), STATS) is possible
+def test_pruning_drops_what_certainly_does_not_match(text: str, possible: bool) -> None:
+    assert may_match(bind(present(parse_where(text)), ROWS), STATS) is possible
 
 
-def test_statistics_of_another_type_prune_nothing():
+def test_statistics_of_another_type_prune_nothing() -> None:
     assert may_match(Compare("i", "=", 5), {"i": ColumnStats("a", "b", 0, 1)})
     assert may_match(Compare("i", "<", NOON), {"i": ColumnStats(date(2024, 1, 1), date(2024, 1, 2), 0, 1)})
     assert not may_match(Compare("i", "=", 5), {"i": ColumnStats(None, None, 0, 0)})
 
 
-def test_nested_fields_dates_decimals_and_bytes_are_filtered():
+def test_nested_fields_dates_decimals_and_bytes_are_filtered() -> None:
     address = pa.struct([("city", pa.string())])
     table = pa.table(
         {
@@ -257,11 +265,11 @@ def test_nested_fields_dates_decimals_and_bytes_are_filtered():
         ("p > 1.5 or p in (1.5, 1.505)", [1, 2]),
         ("b >= X'62'", [2]),
     ]:
-        assert table.filter(to_arrow(bind(parse_where(text), table.schema)))["id"].to_pylist() == ids, text
+        assert table.filter(to_arrow(bind(present(parse_where(text)), table.schema)))["id"].to_pylist() == ids, text
 
 
 @pytest.mark.slow
-def test_as_many_conditions_and_values_as_are_allowed_do_not_exhaust_arrows_stack():
+def test_as_many_conditions_and_values_as_are_allowed_do_not_exhaust_arrows_stack() -> None:
     many = And((Or(tuple(Compare("i", "=", at) for at in range(400))), In("i", tuple(range(100_000)))))
     table = pa.table({"i": pa.array([1, 20_001, None], pa.int64())})
     assert table.filter(to_arrow(bind(many, table.schema)))["i"].to_pylist() == [1]
@@ -285,5 +293,7 @@ def test_as_many_conditions_and_values_as_are_allowed_do_not_exhaust_arrows_stac
         (f"i in ({', '.join(map(str, range(1001)))})", ["i"], None),
     ],
 )
-def test_only_equalities_that_must_all_hold_pin_keys(text, columns, values):
-    assert key_values(bind(parse_where(text), ROWS), columns) == values
+def test_only_equalities_that_must_all_hold_pin_keys(
+    text: str, columns: list[str], values: list[tuple[int | str, ...]] | None
+) -> None:
+    assert key_values(bind(present(parse_where(text)), ROWS), columns) == values

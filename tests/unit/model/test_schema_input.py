@@ -2,6 +2,7 @@
 import contextlib
 import doctest
 from decimal import Decimal
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
@@ -57,7 +58,7 @@ UTC = pa.timestamp("us", tz="UTC")
         ("struct<a int not null comment 'x', `b`: string>", pa.struct([("a", pa.int32()), ("b", pa.string())])),
     ],
 )
-def test_every_type_name_of_spark_sql_is_understood(text, kind):
+def test_every_type_name_of_spark_sql_is_understood(text: str, kind: pa.DataType) -> None:
     assert read_schema(f"c {text}").field("c").type == kind
     assert read_schema(f"c {text} NOT NULL COMMENT 'it''s', d int").names == ["c", "d"]
 
@@ -71,7 +72,7 @@ def test_every_type_name_of_spark_sql_is_understood(text, kind):
         "id: bigint,\n-- the order\n order\tstring",
     ],
 )
-def test_the_ways_to_spell_columns_mean_the_same(text):
+def test_the_ways_to_spell_columns_mean_the_same(text: str) -> None:
     if text == "ID":
         with pytest.raises(InvalidArgument, match="expected a type"):
             read_schema(text)
@@ -79,7 +80,7 @@ def test_the_ways_to_spell_columns_mean_the_same(text):
     assert read_schema(text) == pa.schema([("id", pa.int64()), ("order", pa.string())])
 
 
-def test_a_column_may_have_the_name_of_a_type():
+def test_a_column_may_have_the_name_of_a_type() -> None:
     assert read_schema("date date, struct int, `map` string, array array<date>").names == [
         "date",
         "struct",
@@ -119,7 +120,7 @@ def test_a_column_may_have_the_name_of_a_type():
         ("a 'int'", 2, "expected a type"),
     ],
 )
-def test_text_that_is_not_understood_is_refused_at_its_place(text, at, why):
+def test_text_that_is_not_understood_is_refused_at_its_place(text: str, at: int, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why) as caught:
         read_schema(text)
     assert caught.value.position == at
@@ -128,12 +129,12 @@ def test_text_that_is_not_understood_is_refused_at_its_place(text, at, why):
 
 
 @given(st.text(alphabet="aint<>(),:`' \n1struct", max_size=40))
-def test_no_text_ends_in_anything_but_a_schema_or_a_refusal(text):
+def test_no_text_ends_in_anything_but_a_schema_or_a_refusal(text: str) -> None:
     with contextlib.suppress(InvalidArgument):
         assert len(parse_ddl(text)) > 0
 
 
-def test_text_that_nests_without_end_is_refused_before_it_exhausts_the_stack():
+def test_text_that_nests_without_end_is_refused_before_it_exhausts_the_stack() -> None:
     with pytest.raises(InvalidArgument, match="deeper"):
         read_schema("a " + "array<" * 100_000)
 
@@ -164,7 +165,7 @@ def test_text_that_nests_without_end_is_refused_before_it_exhausts_the_stack():
         (pa.struct([pa.field("x", pa.int8(), nullable=False)]), pa.struct([("x", pa.int32())])),
     ],
 )
-def test_arrow_types_become_the_ones_that_the_table_will_give_back(given_type, held):
+def test_arrow_types_become_the_ones_that_the_table_will_give_back(given_type: pa.DataType, held: pa.DataType) -> None:
     fitted = read_schema(pa.schema([pa.field("c", given_type, nullable=False, metadata={"k": "v"})], {"m": "n"}))
     assert fitted.equals(pa.schema([("c", held)]), check_metadata=True)
     assert parse_avro_schema(table_schema_text(fitted, "t"), "here") == fitted
@@ -187,7 +188,7 @@ def test_arrow_types_become_the_ones_that_the_table_will_give_back(given_type, h
         (pa.dense_union([pa.field("a", pa.int32())]), "Cast it"),
     ],
 )
-def test_types_that_no_table_can_hold_are_refused_with_advice_wherever_they_sit(kind, says):
+def test_types_that_no_table_can_hold_are_refused_with_advice_wherever_they_sit(kind: pa.DataType, says: str) -> None:
     for whole, path in ((kind, "c"), (pa.list_(kind), "c"), (pa.struct([("x", kind)]), "c.x")):
         with pytest.raises(InvalidArgument, match=says) as caught:
             fit_schema(pa.schema([("c", whole)]))
@@ -195,7 +196,7 @@ def test_types_that_no_table_can_hold_are_refused_with_advice_wherever_they_sit(
 
 
 @pytest.mark.parametrize("names", [["a", "a"], ["name", "NAME"], ["É", "é"]])
-def test_columns_that_differ_in_case_at_most_are_refused(names):
+def test_columns_that_differ_in_case_at_most_are_refused(names: list[str]) -> None:
     with pytest.raises(InvalidArgument, match="two columns"):
         fit_schema(pa.schema([(n, pa.int32()) for n in names]))
     with pytest.raises(InvalidArgument, match="two columns"):
@@ -204,14 +205,14 @@ def test_columns_that_differ_in_case_at_most_are_refused(names):
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "a-b", "a.b", "a,b", "²", "a²", "Ⅷ", "😀", "𝒳", "a\n", "a:b"])
-def test_names_that_avro_in_java_does_not_take_are_refused(name):
+def test_names_that_avro_in_java_does_not_take_are_refused(name: str) -> None:
     for schema in (pa.schema([(name, pa.int32())]), pa.schema([("s", pa.struct([(name, pa.int32())]))])):
         with pytest.raises(InvalidArgument, match="name of a column"):
             fit_schema(schema)
 
 
 @pytest.mark.parametrize("name", ["_", "a1", "größe", "名前", "_hoodie_mine", "ID"])
-def test_names_that_avro_takes_are_kept(name):
+def test_names_that_avro_takes_are_kept(name: str) -> None:
     schema = fit_schema(pa.schema([(name, pa.int32())]))
     assert parse_avro_schema(table_schema_text(schema, "t"), "here").names == [name]
 
@@ -219,12 +220,12 @@ def test_names_that_avro_takes_are_kept(name):
 @pytest.mark.parametrize(
     "name", ["_hoodie_commit_time", "_HOODIE_Record_Key", "_hoodie_file_name", "_hoodie_operation"]
 )
-def test_the_columns_that_hudi_adds_are_refused(name):
+def test_the_columns_that_hudi_adds_are_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match="Hudi itself"):
         read_schema(f"id int, {name} string")
 
 
-def test_the_mark_of_deleted_rows_must_be_a_boolean():
+def test_the_mark_of_deleted_rows_must_be_a_boolean() -> None:
     assert read_schema("id int, _hoodie_is_deleted boolean").names[1] == "_hoodie_is_deleted"
     for column in ("_hoodie_is_deleted string", "_Hoodie_is_deleted boolean"):
         with pytest.raises(InvalidArgument, match="boolean"):
@@ -232,7 +233,7 @@ def test_the_mark_of_deleted_rows_must_be_a_boolean():
 
 
 @pytest.mark.slow
-def test_limits_of_a_schema_hold_before_anything_is_made_of_it():
+def test_limits_of_a_schema_hold_before_anything_is_made_of_it() -> None:
     deep = pa.int32()
     for _ in range(SCHEMA_DEPTH_WRITTEN_MAX - 1):
         deep = pa.list_(deep)
@@ -247,7 +248,7 @@ def test_limits_of_a_schema_hold_before_anything_is_made_of_it():
         fit_schema(pa.schema([]))
 
 
-def test_anything_that_exports_an_arrow_schema_is_taken_and_the_rest_is_refused():
+def test_anything_that_exports_an_arrow_schema_is_taken_and_the_rest_is_refused() -> None:
     assert read_schema(pa.struct([("id", pa.int8())])).field("id").type == pa.int32()
     for given_value in (pa.int32(), 7, None, ["id"], {"id": "int"}, Decimal(1)):
         with pytest.raises(InvalidArgument, match="schema"):
@@ -269,13 +270,13 @@ _TYPES = st.recursive(
 
 
 @given(st.lists(_TYPES, min_size=1, max_size=4))
-def test_a_fitted_schema_is_read_back_from_the_table_as_it_is_and_stays_as_it_is(kinds):
+def test_a_fitted_schema_is_read_back_from_the_table_as_it_is_and_stays_as_it_is(kinds: list[pa.DataType]) -> None:
     fitted = fit_schema(pa.schema([pa.field(f"c{i}", kind) for i, kind in enumerate(kinds)]))
     assert parse_avro_schema(table_schema_text(fitted, "t"), "here").equals(fitted)
     assert fit_schema(fitted).equals(fitted)
 
 
 @pytest.mark.parametrize("module", [ddl, user_schema])
-def test_the_examples_hold(module):
+def test_the_examples_hold(module: ModuleType) -> None:
     results = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert results.attempted > 0 and results.failed == 0

@@ -3,6 +3,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,17 +31,17 @@ def properties(**changes: str | None) -> dict[str, str]:
     return lines
 
 
-def check(lines: dict[str, str], **facts: object) -> None:
+def check(lines: dict[str, str], **facts: Any) -> None:
     check_writable(parse_config(lines, URL), lines, URL, **facts)
 
 
-def test_a_table_that_was_made_here_may_be_written():
+def test_a_table_that_was_made_here_may_be_written() -> None:
     check(properties())
     check(properties(hoodie__write__lock__provider=FILE_LOCK))
     check(properties(hoodie__write__lock__provider=STORAGE_LOCK))
 
 
-def test_a_table_that_leaves_the_mode_to_its_writers_may_be_written():
+def test_a_table_that_leaves_the_mode_to_its_writers_may_be_written() -> None:
     check(properties(hoodie__write__concurrency__mode=None))
 
 
@@ -84,7 +87,7 @@ def test_a_table_that_leaves_the_mode_to_its_writers_may_be_written():
         ({"hoodie__table__timeline__timezone": None}, "local time"),
     ],
 )
-def test_what_a_write_would_damage_is_refused_by_name(changes, says):
+def test_what_a_write_would_damage_is_refused_by_name(changes: dict[str, str | None], says: str) -> None:
     with pytest.raises(UnsupportedTable, match=says) as caught:
         check(properties(**changes))
     assert caught.value.path == URL
@@ -92,14 +95,14 @@ def test_what_a_write_would_damage_is_refused_by_name(changes, says):
 
 
 @pytest.mark.parametrize("folder", ["consistent_hashing_metadata", "partition_bucket_index_meta"])
-def test_a_bucket_index_that_only_lies_on_storage_is_refused_too(folder):
+def test_a_bucket_index_that_only_lies_on_storage_is_refused_too(folder: str) -> None:
     check(properties(), bucket_index_folders=[".hoodie/.bucket_index/other"])
     with pytest.raises(UnsupportedTable, match="buckets"):
         check(properties(), bucket_index_folders=[f".hoodie/.bucket_index/{folder}"])
 
 
 @pytest.fixture
-def oslo():
+def oslo() -> Iterator[None]:
     before = os.environ.get("TZ")
     os.environ["TZ"] = "Europe/Oslo"
     time.tzset()
@@ -111,7 +114,7 @@ def oslo():
     time.tzset()
 
 
-def test_a_timeline_in_local_time_may_be_written_only_where_the_zone_is_that_of_its_writers(oslo):
+def test_a_timeline_in_local_time_may_be_written_only_where_the_zone_is_that_of_its_writers(oslo: None) -> None:
     lines = properties(hoodie__table__timeline__timezone="LOCAL")
     here, there, late = "20260102040405678", "20260102030405678", "20260102041405678"
     check(lines, completed={})
@@ -121,7 +124,7 @@ def test_a_timeline_in_local_time_may_be_written_only_where_the_zone_is_that_of_
             check(lines, completed={other: WRITTEN_MS})
 
 
-def test_settings_of_hudis_own_tables_are_read_and_none_of_them_is_written_by_mistake(tmp_path):
+def test_settings_of_hudis_own_tables_are_read_and_none_of_them_is_written_by_mistake(tmp_path: Path) -> None:
     for name in names():
         reference = unpack(name, tmp_path / name)
         lines = _properties_of(reference.path)
@@ -132,7 +135,7 @@ def test_settings_of_hudis_own_tables_are_read_and_none_of_them_is_written_by_mi
                 check_writable(config, lines, name, completed={})
 
 
-def _properties_of(path):
+def _properties_of(path: Path) -> dict[str, str]:
     from lakebraid.format.properties import parse_properties
 
     return parse_properties((path / ".hoodie" / "hoodie.properties").read_bytes(), "here")

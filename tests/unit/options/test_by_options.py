@@ -12,7 +12,7 @@ import lakebraid as lb
 from lakebraid.errors import InvalidArgument
 
 pytestmark = pytest.mark.unit
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.precombine.field": "ts",
@@ -36,7 +36,7 @@ def test_the_first_write_creates_the_table_that_the_options_describe(tmp_path: P
         "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
         "hoodie.cleaner.commits.retained": "3",
     }
-    lb.write([{"id": "a", "ts": 1, "town": "here"}], tmp_path / "t", **OPTIONS, **more)
+    lb.write([{"id": "a", "ts": 1, "town": "here"}], tmp_path / "t", **OPTIONS | more)
     properties = lb.Table.open(tmp_path / "t").properties
     assert {
         "hoodie.table.name": "orders",
@@ -54,7 +54,7 @@ def test_the_first_write_creates_the_table_that_the_options_describe(tmp_path: P
 
 def test_a_table_without_key_columns_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"recordkey.field is missing"):
-        lb.write(rows(("a", 1, "x")), tmp_path / "t", **{"hoodie.table.name": "orders"})
+        lb.write(rows(("a", 1, "x")), tmp_path / "t", **dict[str, Any]({"hoodie.table.name": "orders"}))
     assert not (tmp_path / "t").exists()
 
 
@@ -81,7 +81,7 @@ def test_a_table_without_key_columns_is_not_made(tmp_path: Path) -> None:
 def test_options_that_contradict_the_table_are_refused_by_name(tmp_path: Path, option: str, value: str) -> None:
     lb.write(rows(("a", 1, "x")), tmp_path / "t", **OPTIONS)
     with pytest.raises(InvalidArgument, match="but the table at") as refused:
-        lb.write(rows(("a", 2, "y")), tmp_path / "t", **{option: value})
+        lb.write(rows(("a", 2, "y")), tmp_path / "t", **dict[str, Any]({option: value}))
     assert refused.value.option == option
     assert values(tmp_path / "t") == {"a": "x"}
 
@@ -100,20 +100,23 @@ def test_each_save_mode_means_what_it_means_in_hudi(tmp_path: Path) -> None:
     assert values(path) == {"c": "z"}
     assert lb.Table.open(path).count(as_of=before) == 2, "the versions before an overwrite stay readable"
     with pytest.raises(InvalidArgument, match="makes no sense"):
-        lb.write(rows(("c", 1, "z")), path, mode="overwrite", **{"hoodie.datasource.write.operation": "delete"})
+        lb.write(
+            rows(("c", 1, "z")),
+            path,
+            mode="overwrite",
+            **dict[str, Any]({"hoodie.datasource.write.operation": "delete"}),
+        )
 
 
 @pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
 def test_each_operation_is_done_under_its_name(tmp_path: Path, operation: str) -> None:
-    result = lb.write(
-        rows(("a", 1, "x")), tmp_path / "t", **OPTIONS, **{"hoodie.datasource.write.operation": operation}
-    )
+    result = lb.write(rows(("a", 1, "x")), tmp_path / "t", **OPTIONS | {"hoodie.datasource.write.operation": operation})
     assert result is not None and result.operation == operation
 
 
 def test_rows_are_deleted_by_the_operation_delete(tmp_path: Path) -> None:
     lb.write(rows(("a", 1, "x"), ("b", 1, "y")), tmp_path / "t", **OPTIONS)
-    lb.write([{"id": "a"}], tmp_path / "t", **OPTIONS, **{"hoodie.datasource.write.operation": "delete"})
+    lb.write([{"id": "a"}], tmp_path / "t", **OPTIONS | {"hoodie.datasource.write.operation": "delete"})
     assert values(tmp_path / "t") == {"b": "y"}
 
 
@@ -127,7 +130,7 @@ def test_insert_overwrite_replaces_one_partition_or_all_and_delete_partition_emp
         "hoodie.datasource.write.operation": "delete_partition",
         "hoodie.datasource.write.partitions.to.delete": "q",
     }
-    lb.write([], tmp_path / "t", **parted, **empty)
+    lb.write([], tmp_path / "t", **parted | empty)
     assert values(tmp_path / "t") == {"d": "p", "c": "r"}
-    lb.write(rows(("e", 1, "p")), tmp_path / "t", **overwrite, **{"hoodie.datasource.overwrite.mode": "static"})
+    lb.write(rows(("e", 1, "p")), tmp_path / "t", **overwrite | {"hoodie.datasource.overwrite.mode": "static"})
     assert values(tmp_path / "t") == {"e": "p"}

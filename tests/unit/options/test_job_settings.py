@@ -23,6 +23,7 @@ from lakebraid.source.stream_sink import begin_stream
 from lakebraid.source.writer import begin_write
 from lakebraid.txn.checks.file_groups import EARLY, STRATEGY, UPDATES
 from tests.kit.clustering import COLUMNS, NEW_GROUPS
+from tests.kit.present import present
 from tests.kit.scene import answer, row
 
 pytestmark = pytest.mark.unit
@@ -40,7 +41,7 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CONFLICT_RETRIES", 0)
 
 
-def grove(path: Path, kind: str = "cow", *, shared: bool = False, **properties: str) -> lb.Table:
+def grove(path: Path, kind: str = "cow", *, shared: bool = False, properties: dict[str, str] | None = None) -> lb.Table:
     """A table with two small file groups, of one row each."""
     table = lb.Table.create(
         path,
@@ -50,7 +51,7 @@ def grove(path: Path, kind: str = "cow", *, shared: bool = False, **properties: 
         table_type=kind,
         index="simple",
         shared=shared,
-        properties=NEW_GROUPS | {name.replace("__", "."): value for name, value in properties.items()},
+        properties=NEW_GROUPS | (properties or {}),
     )
     for number in range(2):
         table.insert([row(str(number), "old")])
@@ -62,8 +63,8 @@ def test_a_job_that_allows_updates_writes_beside_a_pending_clustering_which_give
     kind: str, tmp_path: Path
 ) -> None:
     table = grove(tmp_path / "t", kind)
-    plan = table.plan_clustering()
-    lb.write([row("1", "new", 2)], tmp_path / "t", **{UPDATES: ALLOW})
+    plan = present(table.plan_clustering())
+    lb.write([row("1", "new", 2)], tmp_path / "t", **dict[str, Any]({UPDATES: ALLOW}))
     with pytest.raises(ClusteringYielded):
         table.run(plan)
     assert answer(table) == {"0": "old", "1": "new"}
@@ -73,10 +74,10 @@ def test_a_job_that_allows_updates_writes_beside_a_pending_clustering_which_give
 
 @every_kind
 def test_a_job_that_rejects_updates_is_refused_whatever_the_table_says(kind: str, tmp_path: Path) -> None:
-    table = grove(tmp_path / "t", kind, **{UPDATES: ALLOW})
-    plan = table.plan_clustering()
+    table = grove(tmp_path / "t", kind, properties={UPDATES: ALLOW})
+    plan = present(table.plan_clustering())
     with pytest.raises(WriteConflict, match="a pending clustering against ingestion"):
-        lb.write([row("1", "new", 2)], tmp_path / "t", **{UPDATES: REJECT})
+        lb.write([row("1", "new", 2)], tmp_path / "t", **dict[str, Any]({UPDATES: REJECT}))
     assert table.run(plan).rows == 2
     assert answer(table) == {"0": "old", "1": "old"}
 
@@ -94,9 +95,13 @@ def test_a_write_that_a_clustering_overtook_is_refused_also_if_it_may_touch_its_
 
 def test_overwrites_and_deletes_of_a_job_go_by_its_settings_as_well(tmp_path: Path) -> None:
     table = grove(tmp_path / "t")
-    plan = table.plan_clustering()
-    lb.write([row("1", "x", 2)], tmp_path / "t", **{UPDATES: ALLOW, "hoodie.datasource.write.operation": "delete"})
-    lb.write([row("2", "new")], tmp_path / "t", mode="overwrite", **{UPDATES: ALLOW})
+    plan = present(table.plan_clustering())
+    lb.write(
+        [row("1", "x", 2)],
+        tmp_path / "t",
+        **dict[str, Any]({UPDATES: ALLOW, "hoodie.datasource.write.operation": "delete"}),
+    )
+    lb.write([row("2", "new")], tmp_path / "t", mode="overwrite", **dict[str, Any]({UPDATES: ALLOW}))
     with pytest.raises(ClusteringYielded):
         table.run(plan)
     assert answer(table) == {"2": "new"}
@@ -106,7 +111,7 @@ def test_each_batch_of_a_stream_goes_by_the_settings_of_its_query(tmp_path: Path
     table = grove(tmp_path / "t")
     options = {"path": str(tmp_path / "t"), "lakebraid.writer": "orders", UPDATES: ALLOW}
     inflow: Inflow = pickle.loads(pickle.dumps(begin_stream(options, FRAME, overwrite=False)))._inflow
-    plan = table.plan_clustering()
+    plan = present(table.plan_clustering())
     inflow.write([{"id": "1", "ts": 2, "v": "new"}], 0)
     with pytest.raises(ClusteringYielded):
         table.run(plan)
@@ -134,7 +139,11 @@ def test_the_data_source_takes_the_settings_along_to_the_process_that_commits(tm
 )
 def test_a_class_that_cannot_run_here_is_refused_by_name(option: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=f"The option {option} names the Java class '{name}'"):
-        lb.write([row("a", "x")], tmp_path / "t", **{"hoodie.datasource.write.recordkey.field": "id", option: name})
+        lb.write(
+            [row("a", "x")],
+            tmp_path / "t",
+            **dict[str, Any]({"hoodie.datasource.write.recordkey.field": "id", option: name}),
+        )
     assert not (tmp_path / "t").exists()
 
 
@@ -158,10 +167,10 @@ def test_a_class_of_the_users_own_in_the_table_is_refused_by_name(tmp_path: Path
 def test_beside_hudi_updates_are_allowed_only_where_its_clusterings_look_for_them(tmp_path: Path) -> None:
     """Apache Hudi 1.2.0 looks for writes that came meanwhile only with PreferWriterConflictResolutionStrategy."""
     table = grove(tmp_path / "t", shared=True)
-    plan = table.plan_clustering()
+    plan = present(table.plan_clustering())
     with pytest.raises(InvalidArgument, match="its clusterings drop rows that were written meanwhile"):
-        lb.write([row("1", "new", 2)], tmp_path / "t", **{UPDATES: ALLOW})
-    lb.write([row("1", "new", 2)], tmp_path / "t", **{UPDATES: ALLOW, STRATEGY: PREFER})
+        lb.write([row("1", "new", 2)], tmp_path / "t", **dict[str, Any]({UPDATES: ALLOW}))
+    lb.write([row("1", "new", 2)], tmp_path / "t", **dict[str, Any]({UPDATES: ALLOW, STRATEGY: PREFER}))
     with pytest.raises(ClusteringYielded):
         table.run(plan)
     assert answer(table) == {"0": "old", "1": "new"}
@@ -180,7 +189,7 @@ def test_beside_hudi_updates_are_allowed_only_where_its_clusterings_look_for_the
 def test_what_says_what_rows_are_must_agree_with_a_table_that_is_there(option: str, value: str, tmp_path: Path) -> None:
     lb.Table.create(tmp_path / "t", COLUMNS, record_keys="id", buckets=1)
     with pytest.raises(InvalidArgument, match=f"The option {option} says '{value}', but the table"):
-        lb.write([row("a", "gone")], tmp_path / "t", **{option: value})
+        lb.write([row("a", "gone")], tmp_path / "t", **dict[str, Any]({option: value}))
 
 
 def test_what_a_table_that_is_there_does_not_take_over_is_told_once(tmp_path: Path) -> None:

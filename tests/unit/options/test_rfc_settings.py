@@ -171,7 +171,7 @@ def test_arguments_and_flags_of_a_setting_are_there(setting: Setting) -> None:
 @kept
 def test_a_new_table_keeps_a_setting_under_one_name_whichever_was_given(setting: Setting, tmp_path: Path) -> None:
     for number, name in enumerate((setting.name, *setting.aliases)):
-        given = {"hoodie.table.recordkey.fields": "id", name: setting.value}
+        given: dict[str, Any] = {"hoodie.table.recordkey.fields": "id", name: setting.value}
         lb.write([{"id": "a", "ts": 1}], tmp_path / f"w{number}", **given)
         stated = lb.Table.open(tmp_path / f"w{number}").properties
         assert stated[setting.name] == setting.value

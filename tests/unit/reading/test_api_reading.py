@@ -13,6 +13,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.model.config import PartialMode
+from lakebraid.model.keys.buckets import bucket_ids
 from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.predicate.parse import bind, parse_where
 from lakebraid.model.timeline.timeline import Visibility
@@ -20,6 +21,7 @@ from lakebraid.storage import open_storage
 from lakebraid.tasks.reading import key_filter
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
+from tests.kit.present import present
 from tests.kit.reference import our_rows, unpack
 
 pytestmark = pytest.mark.unit
@@ -143,8 +145,7 @@ def test_a_lookup_finds_every_key_whether_or_not_the_number_of_buckets_can_be_to
 def test_a_wrong_number_of_buckets_is_found_out_by_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_filter, "WITNESSES", 1)
     table = lb.Table.open(unpack("v9_mor_archived", tmp_path).path)
-    wrong = lambda keys, fields, buckets: real(keys, fields, buckets + 1) % buckets  # noqa: E731
-    real = key_filter.bucket_ids
+    wrong = lambda keys, fields, buckets: bucket_ids(keys, fields, buckets + 1) % buckets  # noqa: E731
     monkeypatch.setattr(key_filter, "bucket_ids", wrong)
     for row in table.to_arrow(columns=["id"]).to_pylist():
         assert table.to_arrow(where=f"id = {row['id']}").num_rows == 1
@@ -165,7 +166,7 @@ def test_pruning_believes_no_statistics_of_values_that_are_shown_otherwise(
     pq.write_table(pa.table({"id": pa.array(["k"]), "x": stored}), tmp_path / "base.parquet")
     schema = pa.schema([("id", pa.string()), ("x", shown)])
     rules = MergeRules(KeyForm.COLUMN, ("id",), ("id",), False, (), (), None, PartialMode.NONE, None)
-    plan = ReadPlan(str(tmp_path), (), rules, schema, ("id",), bind(parse_where(where), schema))
+    plan = ReadPlan(str(tmp_path), (), rules, schema, ("id",), bind(present(parse_where(where)), schema))
     size = (tmp_path / "base.parquet").stat().st_size
     task = SliceTask("", "base.parquet", size, "1", (), (), Visibility(frozenset(), "", "9"), constants=constants)
     rows = [row for part in read_slice(open_storage(tmp_path), plan, task) for row in part.to_pylist()]

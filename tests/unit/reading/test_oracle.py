@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random histories of overlapping writers and services: every reading equals what a naive model says.
-
-LAKEBRAID_ORACLE_EXAMPLES=5000 makes a night's work of it.
-"""
+"""Random histories of overlapping writers and services: every reading equals what a naive model says."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -18,18 +14,19 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import lakebraid as lb
+from tests.kit.effort import times
 from tests.kit.histories import histories
 from tests.kit.oracle import AT, History, Oracle, Row, Settings
 from tests.kit.table_builder import build_table, open_table, stored, t
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
-EXAMPLES = int(os.environ.get("LAKEBRAID_ORACLE_EXAMPLES", "50"))
+EXAMPLES = 50
 
 
 def thorough(share: float = 1.0) -> settings:
     return settings(
-        max_examples=max(1, round(EXAMPLES * share)),
+        max_examples=times(round(EXAMPLES * share)),
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate, Phase.shrink],

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +30,7 @@ DUPLICATES = {"v9_mor_bulk_insert"}
 
 
 @pytest.fixture(params=names())
-def reference(request: pytest.FixtureRequest, tmp_path) -> Reference:
+def reference(request: pytest.FixtureRequest, tmp_path: Path) -> Reference:
     return unpack(request.param, tmp_path)
 
 

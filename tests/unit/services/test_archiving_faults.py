@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from lakebraid.errors import OutcomeUnknown, StorageError
 from lakebraid.storage import Storage
 from lakebraid.table.loading import load_timeline
 from tests.kit.archiving import HISTORY, KEEP, Past, archive, changes_of, check_history_is_tidy, check_past, past
+from tests.kit.effort import every
 from tests.kit.faults import Killed, killing, losing
 from tests.kit.racing import RacingStorage, Step, copied
 from tests.kit.scene import Call, TickingClock, WatchedStorage, answer, once, row, table_on
@@ -51,8 +51,8 @@ def calls_of_an_archiving(*, shared: bool = False) -> tuple[Call, ...]:
 
 ALL_NUMBERS = range(129)
 """Call numbers of an archiving; more than it makes."""
-NUMBERS = ALL_NUMBERS[:: 1 if os.environ.get("LAKEBRAID_ALL_CALLS") else 3]
-"""Those that are tried; LAKEBRAID_ALL_CALLS tries every one."""
+NUMBERS = ALL_NUMBERS[:: every(3)]
+"""Those that are tried."""
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -87,7 +87,7 @@ def test_an_archiver_killed_at_any_call_changes_no_answer_and_the_next_one_goes_
         _goes_on(storage, storage.clock, made)
 
 
-@pytest.mark.parametrize("number", range(0, 2 * len(ALL_NUMBERS), 5))
+@pytest.mark.parametrize("number", range(0, 2 * len(ALL_NUMBERS), every(5)))
 def test_an_archiver_killed_beside_hudi_leaves_the_lock_to_the_next_one(number: int) -> None:
     made = past(shared=True)
     storage = made.storage()
@@ -211,7 +211,7 @@ def test_f4_a_compaction_planned_while_instants_are_archived_misses_no_log() -> 
             assert answer(table_on(storage, clock)) == last
 
 
-@pytest.mark.parametrize("number", ALL_NUMBERS[::7])
+@pytest.mark.parametrize("number", ALL_NUMBERS[:: every(7)])
 def test_two_archivers_at_once_move_each_instant_once(number: int) -> None:
     made = past()
     storage = made.storage()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -27,6 +26,7 @@ from lakebraid.services.retention import Retention
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.ledger.ledger import Ledger
 from tests.kit.compacting import CountingClock
+from tests.kit.effort import times
 from tests.kit.faults import Killed, killing, losing
 from tests.kit.histories import histories
 from tests.kit.oracle import AT, History, Oracle
@@ -37,7 +37,6 @@ from tests.unit.reading.test_oracle import found_rows, model_rows
 
 pytestmark = pytest.mark.unit
 
-EXAMPLES = int(os.environ.get("LAKEBRAID_CLEANING_EXAMPLES", "12"))
 TIMELINE = ".hoodie/timeline"
 
 
@@ -67,7 +66,7 @@ def objects(storage: Any) -> dict[str, bytes]:
 
 @pytest.mark.slow
 @settings(
-    max_examples=EXAMPLES,
+    max_examples=times(12),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
@@ -368,7 +367,7 @@ def test_a_cleaner_that_sleeps_before_its_deletes_removes_only_what_was_decided(
 
     hook = once(lambda call: call.name == "delete" and _is_data(call), meanwhile)
     scene.other(before=hook).clean(commits=1)
-    assert hook.done  # type: ignore[attr-defined]
+    assert hook.done
     assert answer(scene.table) == {"a": "during", "b": "after"}
     for moment in scene.completions()[-2:]:
         assert answer(scene.table, moment) == {k: r["v"] for k, r in scene.model(moment).items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +25,7 @@ from lakebraid.tasks.merging.cluster import output_file_id
 from lakebraid.txn.actions.plans import claim, decide_plan
 from lakebraid.txn.actions.rescue import sweep
 from tests.kit.clustering import KINDS, Grove
+from tests.kit.present import present
 from tests.kit.reference import unpack
 from tests.kit.scene import TickingClock, make_table, row
 
@@ -42,7 +44,7 @@ def written(grove: Grove) -> dict[str, tuple[str, str]]:
 
 
 @kinds
-def test_clustering_puts_small_groups_together_and_every_row_stays_as_it_was(kind):
+def test_clustering_puts_small_groups_together_and_every_row_stays_as_it_was(kind: str) -> None:
     grove = Grove(kind, groups=4)
     grove.table.upsert([row("01", "new", 2)])
     grove.table.delete([{"id": "12", "ts": 5}])
@@ -57,7 +59,7 @@ def test_clustering_puts_small_groups_together_and_every_row_stays_as_it_was(kin
 
 @kinds
 @pytest.mark.slow
-def test_writers_go_on_in_the_new_groups(kind):
+def test_writers_go_on_in_the_new_groups(kind: str) -> None:
     grove = Grove(kind)
     grove.table.cluster(sort_by=["w"])
     grove.table.upsert([row("01", "new", 2), row("zz", "more")])
@@ -66,14 +68,14 @@ def test_writers_go_on_in_the_new_groups(kind):
     assert "12" not in grove.rows()
 
 
-def test_rows_are_sorted_and_cut_into_files_of_the_wanted_size():
+def test_rows_are_sorted_and_cut_into_files_of_the_wanted_size() -> None:
     grove = Grove(groups=4)
     size = grove.table.snapshot().slices[0].size
     (done,) = grove.table.cluster(sort_by=["w", "id"], target_size=2 * size)
     assert done.groups == 2
     ranges = []
     for part in grove.table.snapshot().slices:
-        rows = pq.read_table(grove.storage.open_input(part.base.name)).select(["w", "id"]).to_pylist()
+        rows = pq.read_table(grove.storage.open_input(present(part.base).name)).select(["w", "id"]).to_pylist()
         pairs = [(r["w"], r["id"]) for r in rows]
         assert pairs == sorted(pairs)
         ranges.append((pairs[0], pairs[-1]))
@@ -82,7 +84,7 @@ def test_rows_are_sorted_and_cut_into_files_of_the_wanted_size():
 
 
 @pytest.mark.slow
-def test_clustering_again_and_again_comes_to_rest():
+def test_clustering_again_and_again_comes_to_rest() -> None:
     grove = Grove(groups=4)
     assert grove.table.cluster()
     assert grove.table.cluster() == [], "one file, nothing to put together"
@@ -93,7 +95,7 @@ def test_clustering_again_and_again_comes_to_rest():
     assert grove.table.cluster(sort_by=["v"]), "not sorted any more"
 
 
-def test_a_group_whose_rows_are_all_deleted_vanishes():
+def test_a_group_whose_rows_are_all_deleted_vanishes() -> None:
     grove = Grove("mor", groups=2)
     grove.table.delete([{"id": key, "ts": 5} for key in grove.rows()])
     (done,) = grove.table.cluster()
@@ -101,7 +103,7 @@ def test_a_group_whose_rows_are_all_deleted_vanishes():
 
 
 @pytest.mark.slow
-def test_what_is_sorted_in_parts_is_what_is_sorted_at_once(monkeypatch):
+def test_what_is_sorted_in_parts_is_what_is_sorted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     for part_bytes in (limits.CLUSTER_PART_BYTES, 3000, 1):
         monkeypatch.setattr(limits, "CLUSTER_PART_BYTES", part_bytes)
@@ -114,13 +116,13 @@ def test_what_is_sorted_in_parts_is_what_is_sorted_at_once(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_plan_without_order_may_ask_for_several_files():
+def test_a_plan_without_order_may_ask_for_several_files() -> None:
     grove = Grove(groups=4)
     ledger = grove.ledger()
-    draft = draft_clustering(ledger, ClusteringScope())
+    draft = present(draft_clustering(ledger, ClusteringScope()))
     plan = replace(draft, groups=tuple(replace(g, output_file_groups=3) for g in draft.groups))
     content = format_requested_replace(RequestedReplace("CLUSTER", plan), grove.storage.url)
-    start = decide_plan(ledger, "planner", "clustering", lambda *_: content)
+    start = present(decide_plan(ledger, "planner", "clustering", lambda *_: content))
     rows = grove.rows()
     assert CLUSTERING.run(Opened(grove.table._writing, ledger), start).groups == 3
     assert grove.rows() == rows
@@ -129,7 +131,7 @@ def test_a_plan_without_order_may_ask_for_several_files():
 # --- which tables, which groups ---------------------------------------------------------------------------------------
 
 
-def test_a_bucket_table_is_told_to_sort_at_compaction():
+def test_a_bucket_table_is_told_to_sort_at_compaction() -> None:
     clock = TickingClock()
     table = make_table(MemoryStorage("memory://buckets", clock), clock)
     for attempt in (table.cluster, table.plan_clustering):
@@ -137,7 +139,7 @@ def test_a_bucket_table_is_told_to_sort_at_compaction():
             attempt(sort_by=["w"])
 
 
-def test_a_bucket_table_of_hudi_that_does_not_say_so_is_recognised(tmp_path):
+def test_a_bucket_table_of_hudi_that_does_not_say_so_is_recognised(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="bucket index"):
         reference_table("v9_mor_commit_time", tmp_path).cluster()
 
@@ -152,14 +154,14 @@ def test_a_bucket_table_of_hudi_that_does_not_say_so_is_recognised(tmp_path):
         ({"max_groups": 0}, "positive"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_refused_and_nothing_is_planned(wish, why):
+def test_a_wish_that_makes_no_sense_is_refused_and_nothing_is_planned(wish: dict[str, Any], why: str) -> None:
     grove = Grove(groups=2)
     with pytest.raises(InvalidArgument, match=why):
         grove.table.cluster(**wish)
     assert not load_timeline(grove.storage, grove.table._config).pending
 
 
-def test_only_small_groups_of_the_wanted_partitions_are_clustered():
+def test_only_small_groups_of_the_wanted_partitions_are_clustered() -> None:
     grove = Grove(groups=3)
     size = max(part.size for part in grove.table.snapshot().slices)
     assert grove.table.cluster(small_file_limit=size // 2) == []
@@ -167,7 +169,7 @@ def test_only_small_groups_of_the_wanted_partitions_are_clustered():
     assert grove.table.cluster(max_groups=1, partitions=[""])
 
 
-def test_a_dry_run_tells_and_changes_nothing():
+def test_a_dry_run_tells_and_changes_nothing() -> None:
     grove = Grove(groups=3)
     names = sorted(info.name for info in grove.storage.list())
     plan = grove.table.cluster(sort_by=["w"], dry_run=True)
@@ -176,7 +178,7 @@ def test_a_dry_run_tells_and_changes_nothing():
 
 
 @pytest.mark.slow
-def test_no_plan_is_made_on_groups_of_another_pending_plan():
+def test_no_plan_is_made_on_groups_of_another_pending_plan() -> None:
     grove = Grove("mor", groups=3)
     assert grove.table.plan_clustering()
     assert grove.table.plan_clustering(sort_by=["w"]) is None
@@ -191,18 +193,18 @@ def test_no_plan_is_made_on_groups_of_another_pending_plan():
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_is_run_by_anybody_once_and_everybody_gets_its_result():
+def test_a_plan_is_run_by_anybody_once_and_everybody_gets_its_result() -> None:
     grove = Grove(groups=3)
-    plan = grove.table.plan_clustering(sort_by=["w"])
+    plan = present(grove.table.plan_clustering(sort_by=["w"]))
     assert str(plan).startswith(f"clustering {plan.instant}: put 3 file groups into 1")
     done = grove.other().run(plan)
     assert grove.table.run(plan) == done
-    assert grove.table.run(plan.instant) == done
+    assert grove.table.run(present(plan.instant)) == done
 
 
-def test_a_plan_can_be_taken_back_and_stops_nobody_any_more():
+def test_a_plan_can_be_taken_back_and_stops_nobody_any_more() -> None:
     grove = Grove(groups=3)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     assert grove.other().rollback(plan=plan).plans == (plan.instant,)
     grove.table.upsert([row("01", "new", 2)])
     assert grove.rows()["01"] == "new"
@@ -212,36 +214,40 @@ def test_a_plan_can_be_taken_back_and_stops_nobody_any_more():
         grove.table.rollback(plan=plan)
 
 
-def test_a_plan_that_is_being_executed_is_not_taken_back():
+def test_a_plan_that_is_being_executed_is_not_taken_back() -> None:
     grove = Grove(groups=3)
-    plan = grove.table.plan_clustering()
-    claim(grove.ledger(), "somebody", plan.instant, seen=None)
+    plan = present(grove.table.plan_clustering())
+    claim(grove.ledger(), "somebody", present(plan.instant), seen=None)
     with pytest.raises(CommitRefused, match="being executed"):
         grove.table.rollback(plan=plan)
 
 
-def test_a_late_file_of_an_earlier_executor_is_a_twin_that_nobody_reads_and_the_sweeper_removes():
+def test_a_late_file_of_an_earlier_executor_is_a_twin_that_nobody_reads_and_the_sweeper_removes() -> None:
     grove = Grove(groups=3)
-    rows, plan = grove.rows(), grove.table.plan_clustering(sort_by=["w"])
-    epoch = claim(grove.ledger(), "the slow one", plan.instant, seen=None)
+    rows, plan = grove.rows(), present(grove.table.plan_clustering(sort_by=["w"]))
+    instant = present(plan.instant)
+    epoch = claim(grove.ledger(), "the slow one", instant, seen=None)
     grove.clock.ms += 10 * 60_000
     done = grove.table.run(plan)
-    late = BaseFileName(output_file_id(plan.instant, 0, 0), f"0-0-{epoch}", plan.instant, ".parquet").format()
-    twin = next(n for n in grove.files() if plan.instant in n)
-    place_file(grove.storage, plan.instant, "", late, grove.storage.read(twin, 1 << 20))
-    assert parse_data_file(late).file_id == parse_data_file(twin).file_id, "one of the two is enough for any reader"
+    late = BaseFileName(output_file_id(instant, 0, 0), f"0-0-{epoch}", instant, ".parquet").format()
+    twin = next(n for n in grove.files() if instant in n)
+    place_file(grove.storage, instant, "", late, grove.storage.read(twin, 1 << 20))
+    assert present(parse_data_file(late)).file_id == present(parse_data_file(twin)).file_id, (
+        "one of the two is enough for any reader"
+    )
     assert grove.rows() == rows
     assert sweep(grove.storage, grove.clock, grove.table._config, grove.ledger()) == (late,)
     assert twin in grove.files()
     assert done.rows == len(rows)
 
 
-def test_what_a_dead_executor_left_is_removed_before_the_plan_is_executed_anew():
+def test_what_a_dead_executor_left_is_removed_before_the_plan_is_executed_anew() -> None:
     grove = Grove(groups=3)
-    plan = grove.table.plan_clustering()
-    epoch = claim(grove.ledger(), "the dead one", plan.instant, seen=None)
-    left = BaseFileName(output_file_id(plan.instant, 0, 0), f"0-0-{epoch}", plan.instant, ".parquet").format()
-    place_file(grove.storage, plan.instant, "", left, b"half")
+    plan = present(grove.table.plan_clustering())
+    instant = present(plan.instant)
+    epoch = claim(grove.ledger(), "the dead one", instant, seen=None)
+    left = BaseFileName(output_file_id(instant, 0, 0), f"0-0-{epoch}", instant, ".parquet").format()
+    place_file(grove.storage, instant, "", left, b"half")
     with pytest.raises(CommitRefused, match="alive"):
         grove.other().run(plan)
     grove.clock.ms += 10 * 60_000
@@ -254,7 +260,7 @@ def test_what_a_dead_executor_left_is_removed_before_the_plan_is_executed_anew()
 
 @kinds
 @pytest.mark.slow
-def test_the_past_is_read_from_the_old_groups_and_a_clustering_is_no_change(kind):
+def test_the_past_is_read_from_the_old_groups_and_a_clustering_is_no_change(kind: str) -> None:
     grove = Grove(kind, groups=2)
     grove.table.upsert([row("01", "new", 2)])
     before, rows = grove.table.snapshot().completion_time, grove.rows()
@@ -269,7 +275,7 @@ def test_the_past_is_read_from_the_old_groups_and_a_clustering_is_no_change(kind
 
 @kinds
 @pytest.mark.slow
-def test_cleaning_takes_the_replaced_groups_when_nobody_needs_them(kind):
+def test_cleaning_takes_the_replaced_groups_when_nobody_needs_them(kind: str) -> None:
     grove = Grove(kind, groups=3)
     before = grove.table.snapshot().completion_time
     old = {*grove.files()}
@@ -285,9 +291,9 @@ def test_cleaning_takes_the_replaced_groups_when_nobody_needs_them(kind):
 
 
 @pytest.mark.slow
-def test_cleaning_leaves_the_inputs_of_a_pending_plan():
+def test_cleaning_leaves_the_inputs_of_a_pending_plan() -> None:
     grove = Grove(groups=3)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     for number in range(4):
         grove.table.insert([row(f"more{number}", "x")])
     assert grove.table.clean(commits=1).files == ()
@@ -295,7 +301,7 @@ def test_cleaning_leaves_the_inputs_of_a_pending_plan():
 
 
 @pytest.mark.slow
-def test_archiving_keeps_a_replacement_while_the_files_that_it_replaced_are_there():
+def test_archiving_keeps_a_replacement_while_the_files_that_it_replaced_are_there() -> None:
     grove = Grove(groups=3)
     (done,) = grove.table.cluster()
     for number in range(6):
@@ -312,7 +318,7 @@ def test_archiving_keeps_a_replacement_while_the_files_that_it_replaced_are_ther
 
 @kinds
 @pytest.mark.slow
-def test_a_restore_brings_the_old_groups_back(kind):
+def test_a_restore_brings_the_old_groups_back(kind: str) -> None:
     grove = Grove(kind, groups=3)
     pinned, rows, old = grove.table.savepoint(), grove.rows(), {*grove.files()}
     grove.table.cluster(sort_by=["w"])
@@ -326,11 +332,11 @@ def test_a_restore_brings_the_old_groups_back(kind):
 
 
 @pytest.mark.slow
-def test_a_restore_takes_a_pending_plan_back():
+def test_a_restore_takes_a_pending_plan_back() -> None:
     grove = Grove(groups=3)
-    moment = grove.table.snapshot().completion_time
+    moment = present(grove.table.snapshot().completion_time)
     grove.table.insert([row("zz", "more")])
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     grove.table.restore(moment)
     with pytest.raises(CommitRefused):
         grove.table.run(plan)
@@ -346,7 +352,7 @@ def reference_table(name: str, folder: Path) -> Table:
 
 @pytest.mark.parametrize("name", ["v9_cow_clustering", "v9_mor_clustering_logs", "v9_mor_bloom_positions"])
 @pytest.mark.slow
-def test_tables_of_hudi_are_clustered_and_read_the_same(name, tmp_path):
+def test_tables_of_hudi_are_clustered_and_read_the_same(name: str, tmp_path: Path) -> None:
     table = reference_table(name, tmp_path)
     before = table.to_arrow(meta_columns=True).drop_columns(["_hoodie_file_name"]).sort_by("id")
     assert table.cluster(sort_by=["ts"])
@@ -354,7 +360,7 @@ def test_tables_of_hudi_are_clustered_and_read_the_same(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_plan_that_hudi_made_is_executed(tmp_path):
+def test_a_plan_that_hudi_made_is_executed(tmp_path: Path) -> None:
     table = reference_table("v9_cow_clustering", tmp_path)
     (plan,) = table.status().plans
     rows = table.to_arrow().sort_by("id")

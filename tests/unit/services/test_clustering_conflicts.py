@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
 import lakebraid as lb
 from lakebraid.errors import ClaimLost, ClusteringYielded, WriteConflict
+from lakebraid.model.operations import Operation
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.actions.rollback import decide_withdrawal
+from lakebraid.writing.transaction import Transaction
 from tests.kit.clustering import COLUMNS, GIVES_WAY, KINDS, NEW_GROUPS, Grove
+from tests.kit.present import present
 from tests.kit.scene import Call, WatchedStorage, answer, once, row, table_on
 
 pytestmark = pytest.mark.unit
@@ -31,21 +35,23 @@ def settings(mode: str, strategy: str = STRATEGIES[0]) -> dict[str, str]:
     return chosen | (GIVES_WAY if mode == "gives way" else {})
 
 
-def play(grove: Grove, order: str, rows: list[dict[str, object]], kind: str = "upsert") -> str | None:
+def play(grove: Grove, order: str, rows: list[dict[str, object]], kind: Operation = "upsert") -> str | None:
     """How it ended: who had to give way, if anybody."""
-    plan = write = ended = None
+    plan: lb.Plan | None = None
+    write: Transaction | None = None
+    ended = None
     for step in order:
         try:
             match step:
                 case "P":
-                    plan = grove.other().plan_clustering(sort_by=["w"])
+                    plan = present(grove.other().plan_clustering(sort_by=["w"]))
                 case "B":
                     write = grove.other().begin(kind)
                     write.write(rows)
                 case "W":
-                    write.commit()
+                    present(write).commit()
                 case "C":
-                    grove.other().run(plan)
+                    grove.other().run(present(plan))
         except ClusteringYielded:
             ended = YIELDED
         except WriteConflict:
@@ -66,8 +72,8 @@ def check_settled(grove: Grove) -> None:
 @pytest.mark.parametrize("mode", ENDS)
 @pytest.mark.parametrize("order", ORDERS)
 def test_of_a_write_and_a_clustering_of_the_same_groups_one_gives_way_as_the_table_wants_it(
-    order, mode, kind, strategy
-):
+    order: str, mode: str, kind: str, strategy: str
+) -> None:
     grove = Grove(kind, groups=2, properties=settings(mode, strategy))
     old = grove.rows()
     ended = play(grove, order, [row("01", "new", 2)])
@@ -81,7 +87,7 @@ def test_of_a_write_and_a_clustering_of_the_same_groups_one_gives_way_as_the_tab
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ENDS)
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_concurrent_append_is_never_lost_and_hinders_nobody(order, mode, kind):
+def test_a_concurrent_append_is_never_lost_and_hinders_nobody(order: str, mode: str, kind: str) -> None:
     grove = Grove(kind, groups=2, properties=settings(mode))
     old = grove.rows()
     assert play(grove, order, [row("zz", "more")], "insert") is None, "scenario F33"
@@ -91,16 +97,16 @@ def test_a_concurrent_append_is_never_lost_and_hinders_nobody(order, mode, kind)
 
 @pytest.mark.parametrize("order", ["PBWC", "BPCW"])
 @pytest.mark.slow
-def test_a_delete_is_a_write_like_any_other(order):
+def test_a_delete_is_a_write_like_any_other(order: str) -> None:
     grove = Grove("mor", groups=2, properties=settings("gives way"))
     ended = play(grove, order, [{"id": "01", "ts": 9}], "delete")
     assert ended == ENDS["gives way"][order]
     assert ("01" in grove.rows()) == (ended == REFUSED)
 
 
-def test_a_writer_is_refused_before_it_has_written_anything_and_is_told_what_to_do():
+def test_a_writer_is_refused_before_it_has_written_anything_and_is_told_what_to_do() -> None:
     grove = Grove(groups=2)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     watched = WatchedStorage(grove.storage)
     with pytest.raises(
         WriteConflict, match=rf"clustering {plan.instant} .*is pending.*rollback\(plan=.*Allow"
@@ -113,9 +119,9 @@ def test_a_writer_is_refused_before_it_has_written_anything_and_is_told_what_to_
     assert grove.table.upsert([row("01", "new", 2)]).attempts == 1
 
 
-def test_a_refused_write_is_done_again_by_itself_once_the_clustering_is_through():
+def test_a_refused_write_is_done_again_by_itself_once_the_clustering_is_through() -> None:
     grove = Grove(groups=2)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     tried = []
 
     def run_after_some(call: object) -> None:
@@ -131,7 +137,7 @@ def test_a_refused_write_is_done_again_by_itself_once_the_clustering_is_through(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
-def test_a_plan_made_after_the_early_look_still_refuses_the_write_in_the_round_that_publishes(kind):
+def test_a_plan_made_after_the_early_look_still_refuses_the_write_in_the_round_that_publishes(kind: str) -> None:
     grove = Grove(kind, groups=2)
     plan = once(lambda c: c.name == "create" and ".temp/" in c.target, lambda: grove.other().plan_clustering())
     slow = table_on(WatchedStorage(grove.storage, before=plan), grove.clock)
@@ -144,9 +150,9 @@ def test_a_plan_made_after_the_early_look_still_refuses_the_write_in_the_round_t
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_clustering_gives_way_to_a_write_that_has_announced_files_of_its_groups(kind):
+def test_a_clustering_gives_way_to_a_write_that_has_announced_files_of_its_groups(kind: str) -> None:
     grove = Grove(kind, groups=2, properties=GIVES_WAY)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     ends = []
 
     def run() -> None:
@@ -165,9 +171,9 @@ def test_a_clustering_gives_way_to_a_write_that_has_announced_files_of_its_group
 
 @pytest.mark.parametrize("mode", ENDS)
 @pytest.mark.slow
-def test_a_clustering_gives_way_to_an_overwrite_of_its_groups(mode):
+def test_a_clustering_gives_way_to_an_overwrite_of_its_groups(mode: str) -> None:
     grove = Grove(groups=2, properties=settings(mode))
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     try:
         grove.other().insert_overwrite_table([row("zz", "only")], retries=0)
     except WriteConflict:
@@ -181,14 +187,14 @@ def test_a_clustering_gives_way_to_an_overwrite_of_its_groups(mode):
 
 
 @pytest.mark.slow
-def test_a_write_that_left_the_timeline_is_still_found():
+def test_a_write_that_left_the_timeline_is_still_found() -> None:
     """It began before the plan and completed after it; archiving may then move it while the plan is pending."""
     grove = Grove(groups=2, properties=GIVES_WAY)
     late = grove.other().begin("upsert")
     late.write([row("01", "new", 2)])
     for number in range(3):
         grove.table.insert([row(f"more{number}", "x")])
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     late.commit()
     archived = grove.table.archive(keep_min=1, keep_max=1)
     assert archived.instants
@@ -198,9 +204,9 @@ def test_a_write_that_left_the_timeline_is_still_found():
     assert answer(grove.table)["01"] == "new"
 
 
-def test_an_executor_that_finds_the_write_at_the_beginning_does_no_work():
+def test_an_executor_that_finds_the_write_at_the_beginning_does_no_work() -> None:
     grove = Grove(groups=2, properties=GIVES_WAY)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     grove.table.upsert([row("01", "new", 2)])
     watched = WatchedStorage(grove.storage)
     with pytest.raises(ClusteringYielded, match=r"gave way.*no row is lost.*taken back"):
@@ -210,9 +216,11 @@ def test_an_executor_that_finds_the_write_at_the_beginning_does_no_work():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
-def test_a_write_that_is_published_while_the_clustering_works_is_found_in_the_round_that_would_publish_it(kind):
+def test_a_write_that_is_published_while_the_clustering_works_is_found_in_the_round_that_would_publish_it(
+    kind: str,
+) -> None:
     grove = Grove(kind, groups=2, properties=GIVES_WAY)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     write = once(
         lambda c: c.name == "create" and ".temp/" in c.target, lambda: grove.other().upsert([row("01", "new", 2)])
     )
@@ -225,7 +233,7 @@ def test_a_write_that_is_published_while_the_clustering_works_is_found_in_the_ro
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ENDS)
-def test_beside_apache_hudi_the_same_holds_under_its_lock(mode, tmp_path):
+def test_beside_apache_hudi_the_same_holds_under_its_lock(mode: str, tmp_path: Path) -> None:
     table = lb.Table.create(
         tmp_path / "t",
         COLUMNS,
@@ -237,9 +245,9 @@ def test_beside_apache_hudi_the_same_holds_under_its_lock(mode, tmp_path):
     )
     for number in range(2):
         table.insert([row(str(number), "old")])
-    plan = table.plan_clustering()
+    plan = present(table.plan_clustering())
     if mode == "protected":
-        with pytest.raises(WriteConflict, match=plan.instant):
+        with pytest.raises(WriteConflict, match=present(plan.instant)):
             table.upsert([row("1", "new", 2)], retries=0)
         assert table.run(plan).rows == 2
         table.upsert([row("1", "new", 2)])
@@ -252,14 +260,14 @@ def test_beside_apache_hudi_the_same_holds_under_its_lock(mode, tmp_path):
     assert answer(table) == {"0": "old", "1": "new"}
 
 
-def test_an_executor_whose_plan_was_taken_back_while_it_slept_does_not_claim_to_have_given_way():
+def test_an_executor_whose_plan_was_taken_back_while_it_slept_does_not_claim_to_have_given_way() -> None:
     """A writer came after that, as it may: the plan was no hindrance any more, protected or not."""
     grove = Grove(groups=2)
-    plan = grove.table.plan_clustering(removable=True)
+    plan = present(grove.table.plan_clustering(removable=True))
 
     def asleep(call: Call) -> None:
         if call.name == "copy" and call.target.endswith(".clustering.inflight") and not slept:
-            slept.append(decide_withdrawal(grove.ledger(), "rescuer", plan.instant, lambda _: True))
+            slept.append(decide_withdrawal(grove.ledger(), "rescuer", present(plan.instant), lambda _: True))
             grove.other().upsert([row("01", "new", 2)], retries=0)
 
     slept: list[str | None] = []

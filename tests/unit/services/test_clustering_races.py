@@ -5,7 +5,6 @@ published only if the clustering was planned after the write, so that its rows a
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any
 
@@ -27,19 +26,21 @@ from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.checks.file_groups import Rivals, begun
 from lakebraid.txn.stats import write_stats
 from tests.kit.clustering import GIVES_WAY, Grove
+from tests.kit.effort import times
 from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
+from tests.kit.present import present
 from tests.unit.txn.test_rfc79 import TINY
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
-SCHEDULES = int(os.environ.get("LAKEBRAID_SCHEDULES") or 200)
-"""Of the schedules with a switch and a death the first ones; LAKEBRAID_SCHEDULES plays more, or all."""
+SCHEDULES = times(200, least=200)
+"""Of the schedules with a switch and a death the first ones."""
 
 
 @cache
 def scenery(mode: str) -> tuple[dict[str, bytes], int, GroupId]:
     grove = Grove(groups=2, properties=GIVES_WAY if mode == "gives way" else {})
-    group = GroupId("", parse_data_file(min(grove.files())).file_id)
+    group = GroupId("", present(parse_data_file(min(grove.files()))).file_id)
     return objects_of(grove.storage), grove.clock.now_ms(), group
 
 
@@ -96,7 +97,7 @@ def published(played: Played) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["protected", "gives way"])
-def test_no_row_is_lost_if_a_writer_or_a_clusterer_dies(mode):
+def test_no_row_is_lost_if_a_writer_or_a_clusterer_dies(mode: str) -> None:
     """Without deaths: tests/simulator/test_clustering_worlds.py."""
     strategy = Strategy.BY_COMPLETION
     objects, now_ms, group = scenery(mode)

@@ -14,6 +14,7 @@ from lakebraid.cli.main import main
 from lakebraid.errors import InvalidArgument
 from lakebraid.txn.actions.plans import claim
 from tests.kit.clustering import COLUMNS, GIVES_WAY, NEW_GROUPS, Grove
+from tests.kit.present import present
 from tests.kit.scene import row
 
 pytestmark = pytest.mark.unit
@@ -27,14 +28,14 @@ def ran(grove: Grove, **how: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_nobody_is_clustered_who_has_not_asked_for_it():
+def test_nobody_is_clustered_who_has_not_asked_for_it() -> None:
     grove = Grove(groups=5)
     assert ran(grove) == []
     assert [c.replaced for c in ran(grove, only="cluster")] == [5]
 
 
 @pytest.mark.slow
-def test_a_table_that_asks_for_it_is_clustered_after_so_many_writes():
+def test_a_table_that_asks_for_it_is_clustered_after_so_many_writes() -> None:
     inline = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "4"}
     grove = Grove(groups=2, properties=inline | {"hoodie.clustering.plan.strategy.sort.columns": "w"})
     assert ran(grove) == []
@@ -44,16 +45,16 @@ def test_a_table_that_asks_for_it_is_clustered_after_so_many_writes():
     assert ran(grove) == []
 
 
-def test_whoever_serves_a_table_executes_a_clustering_that_was_left():
+def test_whoever_serves_a_table_executes_a_clustering_that_was_left() -> None:
     grove = Grove(groups=2)
-    plan = grove.table.plan_clustering()
-    claim(grove.ledger(), "the dead one", plan.instant, seen=None)
+    plan = present(grove.table.plan_clustering())
+    claim(grove.ledger(), "the dead one", present(plan.instant), seen=None)
     assert ran(grove) == [], "it may live"
     grove.clock.ms += 130_000
     assert [c.instant for c in ran(grove)] == [plan.instant]
 
 
-def test_a_setting_that_is_no_number_is_an_error_of_the_round():
+def test_a_setting_that_is_no_number_is_an_error_of_the_round() -> None:
     grove = Grove(
         groups=1, properties={"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "x"}
     )
@@ -62,9 +63,9 @@ def test_a_setting_that_is_no_number_is_an_error_of_the_round():
     assert "max.commits" in str(done)
 
 
-def test_the_status_tells_whom_a_clustering_plan_stops_and_what_to_run():
+def test_the_status_tells_whom_a_clustering_plan_stops_and_what_to_run() -> None:
     grove = Grove(groups=3)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     (seen,) = grove.table.status().plans
     assert (seen.instant, seen.kind, seen.groups) == (plan.instant, "clustering", 3)
     assert "stops writers of its groups" in repr(grove.table.status())
@@ -95,7 +96,9 @@ def said(capsys: Any, *arguments: str) -> tuple[int, str, str]:
     return (code, *capsys.readouterr())
 
 
-def test_cluster_tells_what_it_would_do_does_it_and_then_has_nothing_to_do(table, capsys):
+def test_cluster_tells_what_it_would_do_does_it_and_then_has_nothing_to_do(
+    table: lb.Table, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = said(capsys, "cluster", table.path, "--sort-by", "w, id", "--dry-run")
     assert code == 0 and "put 3 file groups into 1, sorted by w, id" in out
     code, out, _ = said(capsys, "cluster", table.path, "--sort-by", "w, id")
@@ -105,7 +108,7 @@ def test_cluster_tells_what_it_would_do_does_it_and_then_has_nothing_to_do(table
 
 
 @pytest.mark.slow
-def test_a_plan_of_the_command_is_run_or_taken_back(table, capsys):
+def test_a_plan_of_the_command_is_run_or_taken_back(table: lb.Table, capsys: pytest.CaptureFixture[str]) -> None:
     plan = json.loads(said(capsys, "cluster", table.path, "--plan-only", "--removable", "--json")[1])
     assert plan["is_removable"] is True
     assert "took back 1 plan" in said(capsys, "rollback", table.path, "--plan", plan["instant"])[1]
@@ -115,7 +118,7 @@ def test_a_plan_of_the_command_is_run_or_taken_back(table, capsys):
     assert said(capsys, "cluster", table.path, "--run", plan["instant"], "--json") == first
 
 
-def test_only_wanted_partitions_and_sizes(table, capsys):
+def test_only_wanted_partitions_and_sizes(table: lb.Table, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "cluster", table.path, "--partition", "elsewhere")[1] == "nothing to cluster\n"
     assert said(capsys, "cluster", table.path, "--small-file-limit", "1")[1] == "nothing to cluster\n"
     with pytest.raises(InvalidArgument):

@@ -7,6 +7,7 @@ import pytest
 
 from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.txn.actions.restore_files import finish_restore
+from tests.kit.present import present
 from tests.kit.restoring import AFTER, BEFORE, check_restored, decided, ledger_of, scene
 from tests.kit.scene import Scene, answer, files, row
 
@@ -32,7 +33,7 @@ def test_a_restore_goes_to_any_write_that_is_still_readable(by: str) -> None:
     s = scene()
     s.table.delete_savepoint(s.writes[1].start)
     first = s.writes[0]
-    s.table.restore(first.start if by == "start" else first.completion)
+    s.table.restore(first.start if by == "start" else present(first.completion))
     assert answer(s.table) == {"a": "1"}
 
 
@@ -106,7 +107,7 @@ def test_a_process_that_remembers_the_schema_that_was_taken_back_writes_with_tha
 
 def test_a_table_that_went_back_to_its_creation_takes_rows_into_base_files_again() -> None:
     s = Scene(arguments={"seed_base": False})
-    creation = s.instants()[0][2]
+    creation = present(s.instants()[0][2])
     s.table.bulk_insert([row("a", "1")])
     s.table.restore(creation)
     assert answer(s.table) == {} and files(s.storage) == []
@@ -178,7 +179,7 @@ def test_a_restore_to_what_is_archived_is_refused() -> None:
         s.write(row("a", str(version), version))
     assert s.table.archive(keep_min=2, keep_max=3).instants
     with pytest.raises(InvalidArgument):
-        s.table.restore(s.writes[1].completion)
+        s.table.restore(present(s.writes[1].completion))
     assert answer(s.table)["a"] == "11"
 
 
@@ -193,7 +194,7 @@ def test_a_restore_that_would_leave_nothing_older_than_what_it_takes_back_is_ref
     assert s.table.archive(keep_min=4, keep_max=4).instants
     assert s.table.timeline()[0].instant.request_time == slow.start, "nothing older is left"
     with pytest.raises(InvalidArgument, match="archived past"):
-        s.table.restore(target.completion)
+        s.table.restore(present(target.completion))
     assert answer(s.table) == {"a": "3", "z": "slow"}
 
 
@@ -218,7 +219,7 @@ def test_the_times_that_a_restore_took_back_are_refused_and_those_around_it_are_
         answer(s.table, s.writes[2].completion)
     assert refused.value.readable_from == restore
     assert answer(s.table, restore) == AFTER
-    assert s.table.snapshot().completion_time >= restore
+    assert present(s.table.snapshot().completion_time) >= restore
 
 
 def test_changes_from_before_the_restore_never_tell_what_it_took_back() -> None:
@@ -244,7 +245,7 @@ def test_a_consumer_that_has_read_what_was_taken_back_is_told_and_others_go_on()
     assert [c["id"] for c in steady.changes().to_arrow().to_pylist()] == ["b"]
     with pytest.raises(SnapshotExpired, match="restore"):
         hasty.changes()
-    hasty.commit(s.table.snapshot().completion_time)
+    hasty.commit(present(s.table.snapshot().completion_time))
     assert hasty.changes().to_arrow().num_rows == 0
     s.table.clean(versions=1)
 
@@ -259,9 +260,10 @@ def test_a_snapshot_of_what_is_taken_back_ends_with_an_error_and_not_with_fewer_
 
 def test_the_leases_of_versions_that_are_gone_go_with_them() -> None:
     s = scene()
-    with s.table._hold(s.writes[1].completion), s.table._hold(s.writes[2].completion):
+    kept, gone = present(s.writes[1].completion), present(s.writes[2].completion)
+    with s.table._hold(kept), s.table._hold(gone):
         s.table.restore(s.writes[1].start)
-        assert [lease.time for lease in ledger_of(s).newest().state.leases.values()] == [s.writes[1].completion]
+        assert [lease.time for lease in ledger_of(s).newest().state.leases.values()] == [kept]
     assert ledger_of(s).newest().state.leases == {}
 
 

@@ -19,6 +19,7 @@ from lakebraid.txn.ledger.rounds import Already
 from lakebraid.txn.liveness.leases import register_consumer
 from tests.kit import hudi_model
 from tests.kit.hudi_model import Hudi, Killed, Mortal, killed, names, shared
+from tests.kit.present import present
 from tests.kit.restoring import BEFORE, decided, ledger_of, scene
 from tests.kit.scene import Call, WatchedStorage, answer
 from tests.unit.txn.test_ledger import publish
@@ -40,7 +41,9 @@ def of(start: str, storage: MemoryStorage) -> list[str]:
 
 
 @pytest.mark.parametrize("state", ["requested", "inflight"])
-def test_a_job_of_hudi_cannot_complete_once_a_restore_that_takes_it_back_is_decided(storage, hudi: Hudi, state):
+def test_a_job_of_hudi_cannot_complete_once_a_restore_that_takes_it_back_is_decided(
+    storage: MemoryStorage, hudi: Hudi, state: str
+) -> None:
     first = two_writes(storage)
     job = hudi.begin()
     if state == "requested":
@@ -49,11 +52,13 @@ def test_a_job_of_hudi_cannot_complete_once_a_restore_that_takes_it_back_is_deci
     assert [i.request_time for i in undo.pending] == [job]
     assert of(job, storage) == [], "it asks for its inflight file, under the lock, before it completes"
     assert len(of(undo.completed[0].request_time, storage)) == 3, "what is published goes in its own order"
-    finish_restore(shared(storage), "r", restore)
+    finish_restore(shared(storage), "r", present(restore))
     assert [name for name in names(storage) if name.endswith(".restore")]
 
 
-def test_whoever_finishes_the_decision_of_a_dead_restorer_stops_the_job_as_well(storage, hudi: Hudi):
+def test_whoever_finishes_the_decision_of_a_dead_restorer_stops_the_job_as_well(
+    storage: MemoryStorage, hudi: Hudi
+) -> None:
     first = two_writes(storage)
     job = hudi.begin()
     killed(storage, "delete", rf"{job}\.deltacommit", lambda dying: decide_restore(dying, "r", first))
@@ -62,7 +67,9 @@ def test_whoever_finishes_the_decision_of_a_dead_restorer_stops_the_job_as_well(
     assert of(job, storage) == []
 
 
-def test_the_lock_of_a_dead_restorer_passes_on_only_after_his_decision_has_come_true(storage, hudi: Hudi, monkeypatch):
+def test_the_lock_of_a_dead_restorer_passes_on_only_after_his_decision_has_come_true(
+    storage: MemoryStorage, hudi: Hudi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a job of Hudi, which waits for the lock as well, may be faster than whoever broke it."""
     first = two_writes(storage)
     job = hudi.begin()
@@ -82,7 +89,9 @@ def test_the_lock_of_a_dead_restorer_passes_on_only_after_his_decision_has_come_
 
 
 @pytest.mark.parametrize("refused", [("copy", r"restore\.inflight"), ("delete", r"requested"), ("delete", r"inflight")])
-def test_a_store_that_says_no_once_does_not_let_a_job_go_on_that_a_restore_takes_back(storage, hudi: Hudi, refused):
+def test_a_store_that_says_no_once_does_not_let_a_job_go_on_that_a_restore_takes_back(
+    storage: MemoryStorage, hudi: Hudi, refused: tuple[str, str]
+) -> None:
     first = two_writes(storage)
     job = hudi.begin()
     said: list[Call] = []
@@ -96,7 +105,9 @@ def test_a_store_that_says_no_once_does_not_let_a_job_go_on_that_a_restore_takes
     assert said and of(job, storage) == []
 
 
-def test_a_job_that_makes_its_inflight_file_while_a_restore_stops_it_cannot_complete(storage, hudi: Hudi):
+def test_a_job_that_makes_its_inflight_file_while_a_restore_stops_it_cannot_complete(
+    storage: MemoryStorage, hudi: Hudi
+) -> None:
     first = two_writes(storage)
     job = hudi.begin()
     inflight = f".hoodie/timeline/{job}.deltacommit.inflight"
@@ -110,7 +121,7 @@ def test_a_job_that_makes_its_inflight_file_while_a_restore_stops_it_cannot_comp
     assert of(job, storage) == []
 
 
-def test_a_new_consumer_begins_at_a_restore_that_is_under_way():
+def test_a_new_consumer_begins_at_a_restore_that_is_under_way() -> None:
     """What a rollback has completed since the moment the restore goes back to is no moment that can be read."""
     made = scene()
     made.table.begin().abort()

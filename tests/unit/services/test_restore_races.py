@@ -57,7 +57,7 @@ def test_a_publisher_that_sleeps_at_its_decision_is_either_refused_or_taken_back
             if len(decisions) == 2:  # the first began the write
                 s.table.restore(s.writes[1].start)
 
-    other = s.other(**{moment: hook})
+    other = s.other(None, **{moment: hook})
     if moment == "before":
         with pytest.raises(RolledBack, match="restore"):
             other.upsert([row("z", "1")])
@@ -261,7 +261,7 @@ def test_what_completes_while_its_files_go_is_taken_back_before_the_restore_is_d
 
     gone = once(lambda c: c.name == "delete" and any(n.endswith(".requested") for n in c.args[0]), complete)
     finish_restore(open_table(s.other(after=gone)._writing).ledger, "slow", restore)
-    assert gone.done  # type: ignore[attr-defined]
+    assert gone.done
     assert not [i for i in s.storage.list(".hoodie/timeline") if begun.start in i.name]
     s.writes.remove(begun)
     check_restored(s)

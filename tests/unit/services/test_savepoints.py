@@ -80,7 +80,7 @@ def test_F23_a_clean_that_is_decided_just_before_the_savepoint_wins() -> None:
     clean = once(Call.is_entry, lambda: s.table.plan_clean(versions=1))
     with pytest.raises(SnapshotExpired):
         s.other(before=clean).savepoint(s.writes[0].start)
-    assert clean.done  # type: ignore[attr-defined]
+    assert clean.done
     assert s.table.savepoints() == []
 
 
@@ -88,7 +88,7 @@ def test_F23_a_clean_sees_the_savepoint_that_was_set_just_before_it() -> None:
     s = scene()
     mark = once(Call.is_entry, lambda: s.table.savepoint(s.writes[0].start))
     s.other(before=mark).clean(versions=1)
-    assert mark.done  # type: ignore[attr-defined]
+    assert mark.done
     assert answer(s.table, s.writes[0].completion) == {"a": "1"}
 
 

@@ -119,7 +119,7 @@ def test_f16_a_write_that_completes_while_its_heartbeat_is_judged_is_not_rolled_
     scene.clock.sleep(3600)
     hook = once(lambda call: call.name == "info" and ".heartbeat/" in call.target, lambda: scene.commit(write))
     other = scene.other(before=hook)
-    assert other.rollback(timeout_seconds=0).rolled_back == () and hook.done  # type: ignore[attr-defined]
+    assert other.rollback(timeout_seconds=0).rolled_back == () and hook.done
     other.clean(commits=1)
     assert answer(scene.table) == {"a": "just in time"}
     assert scene.table.status(write.start) == "published"
@@ -296,7 +296,7 @@ def test_a_write_that_is_archived_while_orphans_are_looked_for_keeps_its_files()
         hook = once(at_call(number), partial(archive_all_before, scene, last))
         scene.other(before=hook).rollback(timeout_seconds=0)
         assert {*files(scene.storage)} == before and answer(scene.table) == right, number
-        if not hook.done:  # type: ignore[attr-defined]
+        if not hook.done:
             break
         number += 1
     assert number > 10

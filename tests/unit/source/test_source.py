@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +23,11 @@ from lakebraid.errors import InvalidArgument, NotATable, RolledBack
 from lakebraid.source import LakebraidSource, reader
 from lakebraid.source.filters import where_of
 from lakebraid.spark.schemas import to_spark
+from tests.kit.present import present
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]  # importing pyspark takes a second
 COLUMNS = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("n", pa.int32()), ("x", pa.float64())])
+NONE: Mapping[str, str] = {}
 INCREMENTAL = {"hoodie.datasource.query.type": "incremental"}
 BEGIN, END = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
 FORM = "hoodie.datasource.query.incremental.format"
@@ -41,16 +44,15 @@ def orders(tmp_path: Path) -> lb.Table:
 
 
 def times(t: lb.Table) -> list[str]:
-    return [entry.completion_time for entry in t.timeline() if entry.operation in ("BULK_INSERT", "UPSERT", "DELETE")][
-        -3:
-    ]
+    writes = [entry for entry in t.timeline() if entry.operation in ("BULK_INSERT", "UPSERT", "DELETE")]
+    return [present(entry.completion_time) for entry in writes[-3:]]
 
 
 def travelled(value: Any) -> Any:
     return pickle.loads(pickle.dumps(value))
 
 
-def read(t: lb.Table, schema: StructType | None = None, **options: str) -> pa.Table:
+def read(t: lb.Table, options: Mapping[str, str] = NONE, schema: StructType | None = None) -> pa.Table:
     source = LakebraidSource({"path": t.path, **options})
     schema = source.schema() if schema is None else schema
     found = travelled(source).reader(schema)
@@ -68,24 +70,24 @@ def rows(table: pa.Table) -> list[str]:
 
 def test_each_kind_of_query_gives_what_the_table_gives(orders: lb.Table) -> None:
     assert rows(read(orders)) == rows(orders.to_arrow(meta_columns=True))
-    assert rows(read(orders, **{"lakebraid.meta_columns": "false"})) == rows(orders.to_arrow())
-    optimised = read(orders, **{"hoodie.datasource.query.type": "read_optimized"})
+    assert rows(read(orders, {"lakebraid.meta_columns": "false"})) == rows(orders.to_arrow())
+    optimised = read(orders, {"hoodie.datasource.query.type": "read_optimized"})
     assert rows(optimised) == rows(orders.to_arrow(mode="read_optimized", meta_columns=True))
     first = times(orders)[0]
-    assert rows(read(orders, **{"as.of.instant": first})) == rows(orders.to_arrow(as_of=first, meta_columns=True))
-    where = read(orders, **{"lakebraid.where": "n > 12", "lakebraid.meta_columns": "false"})
+    assert rows(read(orders, {"as.of.instant": first})) == rows(orders.to_arrow(as_of=first, meta_columns=True))
+    where = read(orders, {"lakebraid.where": "n > 12", "lakebraid.meta_columns": "false"})
     assert rows(where) == rows(orders.to_arrow(where="n > 12"))
 
 
 def test_a_given_schema_is_all_that_is_read(orders: lb.Table) -> None:
     wanted = to_spark(pa.schema([COLUMNS.field("n"), COLUMNS.field("id")]))
-    assert rows(read(orders, wanted)) == rows(orders.to_arrow(["n", "id"]))
-    part = LakebraidSource({"path": orders.path}).reader(wanted).partitions()[0]
+    assert rows(read(orders, schema=wanted)) == rows(orders.to_arrow(["n", "id"]))
+    part: Any = LakebraidSource({"path": orders.path}).reader(wanted).partitions()[0]
     assert part.shared.plan.columns == ("n", "id")
     with pytest.raises(InvalidArgument, match="the column 'n' is int64, but it is int32"):
-        read(orders, to_spark(pa.schema([("n", pa.int64())])))
+        read(orders, schema=to_spark(pa.schema([("n", pa.int64())])))
     with pytest.raises(InvalidArgument, match="There is no column 'nn'"):
-        read(orders, to_spark(pa.schema([("nn", pa.int64())])))
+        read(orders, schema=to_spark(pa.schema([("nn", pa.int64())])))
 
 
 def test_a_source_that_travelled_looks_at_the_moment_it_was_made(orders: lb.Table) -> None:
@@ -104,42 +106,42 @@ def test_a_table_without_rows_has_its_columns_and_stays_empty_for_who_looked(tmp
     schema = source.schema()
     assert schema.names[-4:] == COLUMNS.names
     t.upsert([{"id": "a", "ts": 1, "n": 1, "x": 1.0}])
-    found = source.reader(schema)
+    found: Any = source.reader(schema)
     assert sum(b.num_rows for part in found.partitions() for b in found.read(part)) == 0
 
 
 def test_incremental_rows_are_those_that_are_new_or_changed(orders: lb.Table) -> None:
     loaded = times(orders)[0]
-    found = read(orders, **INCREMENTAL, **{BEGIN: loaded})
+    found = read(orders, INCREMENTAL | {BEGIN: loaded})
     assert {(row["id"], row["n"]) for row in found.to_pylist()} == {(f"k{n}", -n) for n in range(10) if n != 3}
     assert found.column_names[0] == "_hoodie_commit_time"
-    assert read(orders, **INCREMENTAL, **{BEGIN: "000"}).num_rows == 19
-    assert read(orders, **INCREMENTAL, **{BEGIN: times(orders)[2]}).num_rows == 0
+    assert read(orders, INCREMENTAL | {BEGIN: "000"}).num_rows == 19
+    assert read(orders, INCREMENTAL | {BEGIN: times(orders)[2]}).num_rows == 0
     wanted = to_spark(pa.schema([COLUMNS.field("n")]))
-    assert read(orders, wanted, **INCREMENTAL, **{BEGIN: loaded}).column_names == ["n"]
+    assert read(orders, INCREMENTAL | {BEGIN: loaded}, wanted).column_names == ["n"]
 
 
 def test_changes_come_in_our_form_with_deletes(orders: lb.Table) -> None:
     loaded = times(orders)[0]
-    ours = read(orders, **INCREMENTAL, **{BEGIN: loaded, FORM: "changes", "lakebraid.meta_columns": "false"})
+    ours = read(orders, INCREMENTAL | {BEGIN: loaded, FORM: "changes", "lakebraid.meta_columns": "false"})
     assert rows(ours) == rows(orders.changes(loaded).to_arrow())
     assert "delete" in ours.column("_change_type").to_pylist()
 
 
 def test_changes_come_in_hudis_form_with_the_rows_before_and_after(orders: lb.Table) -> None:
     loaded, changed, deleted = times(orders)
-    found = read(orders, **INCREMENTAL, **{BEGIN: loaded, END: changed, FORM: "cdc"}).to_pylist()
+    found = read(orders, INCREMENTAL | {BEGIN: loaded, END: changed, FORM: "cdc"}).to_pylist()
     assert {(r["op"], json.loads(r["before"])["n"], json.loads(r["after"])["n"], r["ts_ms"]) for r in found} == {
         ("u", n, -n, changed) for n in range(10) if n
     } | {("u", 0, 0, changed)}
-    (gone,) = read(orders, **INCREMENTAL, **{BEGIN: changed, FORM: "cdc"}).to_pylist()
+    (gone,) = read(orders, INCREMENTAL | {BEGIN: changed, FORM: "cdc"}).to_pylist()
     assert (gone["op"], json.loads(gone["before"]), gone["after"]) == (
         "d",
         {"id": "k3", "ts": 2, "n": -3, "x": None},
         None,
     )
     assert gone["ts_ms"] == deleted
-    born = read(orders, **INCREMENTAL, **{END: loaded, FORM: "cdc"}).to_pylist()
+    born = read(orders, INCREMENTAL | {END: loaded, FORM: "cdc"}).to_pylist()
     assert {(row["op"], row["before"]) for row in born} == {("i", None)} and len(born) == 20
 
 
@@ -149,7 +151,7 @@ def test_what_is_missing_or_contradicts_itself_is_told(orders: lb.Table, tmp_pat
     with pytest.raises(InvalidArgument, match="No path was given"):
         LakebraidSource({}).schema()
     with pytest.raises(InvalidArgument, match="exclude each other"):
-        read(orders, **INCREMENTAL, **{"as.of.instant": times(orders)[0]})
+        read(orders, INCREMENTAL | {"as.of.instant": times(orders)[0]})
 
 
 # --- filters ---------------------------------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ def test_filters_spare_slices_and_are_all_handed_back_to_spark(orders: lb.Table)
 def test_a_reader_has_no_filters_where_spark_would_refuse_it(orders: lb.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     source, schema = LakebraidSource({"path": orders.path}), to_spark(COLUMNS)
     assert type(source.reader(schema)).pushFilters is ds.DataSourceReader.pushFilters
-    monkeypatch.setitem(reader.sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", SimpleNamespace())
     assert type(source.reader(schema)).pushFilters is not ds.DataSourceReader.pushFilters
 
 
@@ -189,7 +191,8 @@ def test_a_reader_has_no_filters_where_spark_would_refuse_it(orders: lb.Table, m
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The task that Spark says it is."""
-    context = SimpleNamespace(number=0, partitionId=lambda: context.number, attemptNumber=lambda: 0)
+    context = SimpleNamespace(number=0, attemptNumber=lambda: 0)
+    context.partitionId = lambda: context.number
     monkeypatch.setattr(TaskContext, "get", lambda: context)
     return context
 

@@ -19,12 +19,13 @@ from lakebraid.source.stream_sink import StreamSink, TaskRows, begin_stream
 from lakebraid.source.stream_source import StreamReader
 from lakebraid.spark.schemas import to_spark
 from lakebraid.table.loading import load_timeline
+from tests.kit.present import present
 from tests.kit.publications import published
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
-CHANGES = {"hoodie.datasource.query.incremental.format": "changes", "lakebraid.meta_columns": "false"}
+CHANGES: dict[str, Any] = {"hoodie.datasource.query.incremental.format": "changes", "lakebraid.meta_columns": "false"}
 Row = dict[str, Any]
 
 
@@ -34,7 +35,8 @@ def table(tmp_path: Path) -> lb.Table:
 
 
 def new_table(path: Path, **how: Any) -> lb.Table:
-    return lb.Table.create(path, SCHEMA, **{"record_keys": "id", "ordering_fields": "ts", "buckets": 1} | how)
+    given: dict[str, Any] = {"record_keys": "id", "ordering_fields": "ts", "buckets": 1, **how}
+    return lb.Table.create(path, SCHEMA, **given)
 
 
 def row(key: str, ts: int) -> Row:
@@ -42,7 +44,7 @@ def row(key: str, ts: int) -> Row:
 
 
 def completions(table: lb.Table) -> list[str]:
-    return [i.completion_time for i in load_timeline(table._storage, table._config).writes]
+    return [present(i.completion_time) for i in load_timeline(table._storage, table._config).writes]
 
 
 class Query:
@@ -100,7 +102,10 @@ def test_a_stream_begins_where_it_is_told_to(table: lb.Table) -> None:
     assert Query(table, startingFrom="latest").run() == []
     assert Query(table, startingFrom="LATEST").run() == []
     assert Query(table, startingFrom=completions(table)[1]).run() == [[("k1", 1), ("k2", 2)]]
-    assert Query(table, **{"hoodie.datasource.streaming.startOffset": "earliest"}).run() == Query(table).run()
+    assert (
+        Query(table, **dict[str, Any]({"hoodie.datasource.streaming.startOffset": "earliest"})).run()
+        == Query(table).run()
+    )
     latest = Query(table, startingFrom="latest")
     latest.run()
     table.upsert([row("new", 9)])
@@ -141,7 +146,7 @@ def test_a_late_finisher_is_delivered_once_whatever_services_do_in_between(table
     table.archive(keep_min=2, keep_max=3)
     assert query.run() == [[("a", 11, "update"), ("last", 1, "insert")]]
     assert query.run() == []
-    assert table.consumer("mirror").position == query.position["completion_time"]
+    assert table.consumer("mirror").position == present(query.position)["completion_time"]
 
 
 def test_a_late_finisher_that_was_archived_before_anybody_looked_is_delivered(table: lb.Table) -> None:
@@ -202,21 +207,23 @@ def test_a_stream_whose_position_a_restore_took_back_is_told_so(table: lb.Table)
 # --- into a table ------------------------------------------------------------------------------------------------------
 
 
-def sink(path: str, *, overwrite: bool = False, **options: str) -> StreamSink:
+def sink(path: str, options: dict[str, str] | None = None, *, overwrite: bool = False) -> StreamSink:
     schema = to_spark(SCHEMA)
-    given = {"path": path, "lakebraid.writer": "orders", **options}
-    return pickle.loads(pickle.dumps(begin_stream(given, schema, overwrite=overwrite)))
+    given = {"path": path, "lakebraid.writer": "orders", **(options or {})}
+    arrived: StreamSink = pickle.loads(pickle.dumps(begin_stream(given, schema, overwrite=overwrite)))
+    return arrived
 
 
 def task(made: StreamSink, *rows: Row) -> TaskRows:
     written = made.write(iter(pa.Table.from_pylist(list(rows), SCHEMA).to_batches()))
-    return pickle.loads(pickle.dumps(written))
+    arrived: TaskRows = pickle.loads(pickle.dumps(written))
+    return arrived
 
 
 def test_a_batch_of_the_sink_is_published_once_whoever_brings_it_again(table: lb.Table) -> None:
     first, again = sink(table.path), sink(table.path)
     messages = [task(first, row("a", 1), row("b", 1)), task(first), None, task(first, row("c", 1))]
-    first.commit(messages, 0)
+    first.commit([*messages], 0)
     again.commit([task(again, row("a", 9))], 0)
     again.commit([task(again, row("a", 2))], 1)
     assert {r["id"]: r["ts"] for r in table.to_arrow().to_pylist()} == {"a": 2, "b": 1, "c": 1}
@@ -231,11 +238,11 @@ def test_large_partitions_of_a_batch_lie_in_the_table_for_a_moment_only(
     messages = [task(made, *(row(f"k{n}{m}", n) for m in range(20))) for n in range(3)]
     assert all(message.name is not None and not message.rows for message in messages)
     task(made, row("of a driver that died", 1))
-    made.commit(messages, 0)
+    made.commit([*messages], 0)
     assert not table._storage.list(".hoodie/.lakebraid/streams"), "what the dead left behind is gone, too"
     aborted = [task(made, row("x", 1), row("y", 1))]
     assert table._storage.list(".hoodie/.lakebraid/streams")
-    made.abort(aborted, 1)
+    made.abort([*aborted], 1)
     assert not table._storage.list(".hoodie/.lakebraid/streams")
     assert table.count() == 60
 
@@ -251,7 +258,7 @@ def test_the_sink_creates_its_table_and_needs_a_name(tmp_path: Path) -> None:
     options = {"hoodie.datasource.write.recordkey.field": "id"}
     with pytest.raises(lb.InvalidArgument, match=r"lakebraid\.writer"):
         begin_stream({"path": str(tmp_path / "new"), **options}, to_spark(SCHEMA), overwrite=False)
-    made = sink(str(tmp_path / "new"), **options)
+    made = sink(str(tmp_path / "new"), options)
     made.commit([task(made, row("a", 1))], 0)
     assert lb.Table.open(tmp_path / "new").count() == 1
 
@@ -262,7 +269,7 @@ def test_in_complete_mode_a_batch_replaces_all_rows_of_any_kind_of_table(tmp_pat
     made = sink(table.path, overwrite=True)
     for batch, keys in enumerate(("ab", "c")):
         made.commit([task(made, *(row(key, 1) for key in keys))], batch)
-    plain = sink(table.path, **{"lakebraid.writer": "other"})
+    plain = sink(table.path, {"lakebraid.writer": "other"})
     plain.commit([task(plain, row("d", 1))], 0)
     assert sorted(r["id"] for r in table.to_arrow().to_pylist()) == ["c", "d"]
     assert table.writers() == {"orders": 1, "other": 0}

@@ -17,6 +17,7 @@ from lakebraid.spark.start import java as java_module
 from lakebraid.spark.start import java_shim
 from lakebraid.spark.start.java import VECTOR_MODULE, JavaHome, find_java, search_java
 from lakebraid.spark.start.java_shim import cache_dir, make_shim
+from tests.kit.effort import times
 
 pytestmark = [
     pytest.mark.unit,
@@ -294,7 +295,7 @@ ordinary = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_si
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=times(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(arguments=st.lists(st.one_of(ordinary, st.just(f"--add-modules={V}"))))
 def test_the_script_hands_on_everything_else_in_order(shim: Path, arguments: Sequence[str]) -> None:
     kept = [each for each in arguments if each != f"--add-modules={V}"]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
@@ -17,7 +19,7 @@ def one(kind: spark.DataType) -> spark.StructType:
     return spark.StructType([spark.StructField("c", spark.StructType([spark.StructField("x", kind)]))])
 
 
-def test_the_columns_of_a_spark_schema_become_those_of_a_table_and_back():
+def test_the_columns_of_a_spark_schema_become_those_of_a_table_and_back() -> None:
     given = spark.StructType(
         [
             spark.StructField("id", spark.LongType(), nullable=False),
@@ -38,7 +40,7 @@ def test_the_columns_of_a_spark_schema_become_those_of_a_table_and_back():
     )
 
 
-def test_a_name_that_no_sql_text_could_hold_stays_as_it_is():
+def test_a_name_that_no_sql_text_could_hold_stays_as_it_is() -> None:
     schema = spark.StructType([spark.StructField("a b,c`<", spark.IntegerType())])
     assert from_spark(schema).names == ["a b,c`<"]
 
@@ -54,12 +56,12 @@ def test_a_name_that_no_sql_text_could_hold_stays_as_it_is():
         spark.StringType("UTF8_LCASE"),
     ],
 )
-def test_a_spark_type_that_no_table_can_hold_is_refused_with_its_column(kind):
+def test_a_spark_type_that_no_table_can_hold_is_refused_with_its_column(kind: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"'c\.x'.*Hudi table cannot"):
         from_spark(one(kind))
 
 
-def test_a_spark_schema_that_nests_too_deep_is_refused():
+def test_a_spark_schema_that_nests_too_deep_is_refused() -> None:
     kind: spark.DataType = spark.IntegerType()
     for _ in range(SCHEMA_DEPTH_WRITTEN_MAX + 1):
         kind = spark.ArrayType(kind)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from lakebraid.errors import InvalidArgument, StorageError
@@ -43,7 +47,7 @@ class Dying(MemoryStorage):
         self._count()
         super().copy(source, target)
 
-    def delete(self, names):
+    def delete(self, names: Iterable[str]) -> None:
         self._count()
         super().delete(names)
 
@@ -59,7 +63,7 @@ class Counting(StillClock):
         return f"{self.drawn:016x}"
 
 
-def spec(storage: Storage, **changes: object) -> TableSpec:
+def spec(storage: Storage, **changes: Any) -> TableSpec:
     return plan_table(
         storage.url,
         "id bigint, ts timestamp, city string",
@@ -70,7 +74,7 @@ def spec(storage: Storage, **changes: object) -> TableSpec:
     )
 
 
-def test_a_created_table_opens_empty_with_the_settings_it_was_made_with():
+def test_a_created_table_opens_empty_with_the_settings_it_was_made_with() -> None:
     storage = MemoryStorage()
     made = spec(storage)
     create_table(storage, Counting(), made)
@@ -82,7 +86,7 @@ def test_a_created_table_opens_empty_with_the_settings_it_was_made_with():
     assert table.to_arrow().num_rows == 0
 
 
-def test_a_created_table_on_a_disk_has_a_properties_file_that_hudi_accepts(tmp_path):
+def test_a_created_table_on_a_disk_has_a_properties_file_that_hudi_accepts(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "t")
     create_table(storage, Counting(), spec(storage))
     properties = parse_properties((tmp_path / "t" / PROPERTIES).read_bytes(), "here")
@@ -92,7 +96,9 @@ def test_a_created_table_on_a_disk_has_a_properties_file_that_hudi_accepts(tmp_p
 
 @pytest.mark.interop
 @pytest.mark.parametrize("changes", [{}, {"partition_by": "city"}, {"seed_base": False}])
-def test_hudi_rs_opens_a_new_table_and_finds_its_columns_and_no_rows(tmp_path, changes):
+def test_hudi_rs_opens_a_new_table_and_finds_its_columns_and_no_rows(
+    tmp_path: Path, changes: dict[str, bool | str]
+) -> None:
     from hudi import HudiTableBuilder
 
     storage = open_storage(tmp_path / "t")
@@ -102,7 +108,7 @@ def test_hudi_rs_opens_a_new_table_and_finds_its_columns_and_no_rows(tmp_path, c
     assert sum(batch.num_rows for batch in theirs.read()) == 0
 
 
-def test_a_creation_that_is_killed_at_any_call_leaves_no_table_or_a_whole_one_and_can_be_repeated():
+def test_a_creation_that_is_killed_at_any_call_leaves_no_table_or_a_whole_one_and_can_be_repeated() -> None:
     clock = Counting()
     for calls in range(100):
         storage = Dying(f"memory://killed{calls}", clock=clock)
@@ -130,7 +136,7 @@ def test_a_creation_that_is_killed_at_any_call_leaves_no_table_or_a_whole_one_an
 
 
 @pytest.mark.parametrize("name", [PROPERTIES, f"{PROPERTIES}.backup"])
-def test_a_table_that_is_there_is_not_made_anew(name):
+def test_a_table_that_is_there_is_not_made_anew(name: str) -> None:
     storage = MemoryStorage()
     storage.create(name, format_properties({"hoodie.table.name": "t"}))
     before = storage.list()
@@ -156,7 +162,7 @@ def test_a_table_that_is_there_is_not_made_anew(name):
         ([".hoodie/.temp/1/x.marker.CREATE", ".00000000-x_1.log.1_0-0-0"], "not empty"),
     ],
 )
-def test_a_folder_that_holds_anything_else_is_left_alone(names, says):
+def test_a_folder_that_holds_anything_else_is_left_alone(names: list[str], says: str) -> None:
     storage = MemoryStorage()
     for name in names:
         storage.create(name, b"")
@@ -167,14 +173,14 @@ def test_a_folder_that_holds_anything_else_is_left_alone(names, says):
     assert storage.list() == before
 
 
-def test_empty_folders_of_an_attempt_that_died_do_not_stand_in_the_way(tmp_path):
+def test_empty_folders_of_an_attempt_that_died_do_not_stand_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "t" / ".hoodie" / ".temp").mkdir(parents=True)
     storage = open_storage(tmp_path / "t")
     create_table(storage, Counting(), spec(storage))
     assert load_config(storage)[0].name == "t"
 
 
-def test_a_file_in_the_place_of_the_folder_is_an_error_that_says_so(tmp_path):
+def test_a_file_in_the_place_of_the_folder_is_an_error_that_says_so(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("mine")
     storage = open_storage(tmp_path / "t")
     with pytest.raises(StorageError):

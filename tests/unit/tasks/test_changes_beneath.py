@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.unit
 Row = dict[str, Any]
 Followed = tuple[lb.Table, str, list[tuple[str, ...]]]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-ORDERS = {
+ORDERS: dict[str, Callable[[int], Any]] = {
     "bigint": lambda n: n,
     "timestamp": lambda n: EPOCH + timedelta(seconds=n),
     "string": lambda n: f"{n + 50:03}",

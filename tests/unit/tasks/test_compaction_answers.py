@@ -2,12 +2,11 @@
 """Random histories of overlapping writers with real compactions between them: no answer ever changes.
 
 What a table answers at every moment is compared with the same writes in a table that nobody ever compacted, and with
-a naive model. LAKEBRAID_COMPACTION_EXAMPLES=5000 makes a night's work of it.
+a naive model.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,20 +18,21 @@ from hypothesis import strategies as st
 import lakebraid as lb
 from lakebraid.model.keys.buckets import bucket_file_id, bucket_of
 from tests.kit.compacting import Bench
+from tests.kit.effort import times
 from tests.kit.oracle import Block, Gone, Group, Instant, Oracle, Put, Settings
 from tests.kit.table_builder import ORDER_TYPES, build_table, open_table, record_key, t
 from tests.unit.reading.test_oracle import found_rows, model_rows
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
-EXAMPLES = int(os.environ.get("LAKEBRAID_COMPACTION_EXAMPLES", "25"))
+EXAMPLES = 25
 KEYS = ("k0", "k1", "k2", "k3")
 COLUMNS = ("id", "ts", "v", "w")
 
 
 def thorough(share: float = 1.0) -> settings:
     return settings(
-        max_examples=max(1, round(EXAMPLES * share)),
+        max_examples=times(round(EXAMPLES * share)),
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
@@ -211,7 +211,7 @@ def worlds(draw: st.DrawFn, kind: Kind, steps_max: int = 9) -> World:
     world = World(draw, kind)
     for step in draw(st.lists(st.sampled_from(STEPS), min_size=3, max_size=steps_max)):
         getattr(world, step)()
-    while world.plans and draw(st.booleans()):
+    while bool(world.plans) and draw(st.booleans()):
         world.run()
     for _ in range(draw(st.integers(0, 3))):
         world.finish()

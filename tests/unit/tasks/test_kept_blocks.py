@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -102,7 +103,8 @@ def test_avro_blocks_are_decoded_together_if_they_have_one_schema_and_few_bytes(
     monkeypatch.setattr(log_blocks, "parse_avro_blocks", parse)
     blocks = [block(f"{n:04}".encode(), BlockType.AVRO, "t" if n == 3 else "s") for n in range(4)]
     found = log_blocks.decoded_together([log_blocks.PlacedBlock(b, f"at {n}", "1") for n, b in enumerate(blocks)])
-    assert [value.rows["place"][0].as_py() for value in found.values()] == list(found) == [f"at {n}" for n in range(4)]
+    rows: list[Any] = [value.rows for value in found.values()]
+    assert [table["place"][0].as_py() for table in rows] == list(found) == [f"at {n}" for n in range(4)]
     assert asked == calls
     assert kept.taken > 0
 

@@ -109,7 +109,7 @@ def _footer(base: Path) -> bytes:
 def test_keys_are_found_where_they_stand_in_whatever_order(order: str) -> None:
     rng = random.Random(order)
     for _ in range(30):
-        numbers: list[int | None] = sorted(rng.sample(range(60), 30))
+        numbers: list[int | None] = [*sorted(rng.sample(range(60), 30))]
         if order == "shuffled":
             rng.shuffle(numbers)
         elif order == "with one key twice":

@@ -105,7 +105,9 @@ def _same(found: pa.Table, rows: pa.Table) -> bool:
 
 
 @pytest.mark.parametrize(("values", "kind"), _each(*KINDS))
-def test_what_was_written_is_read_in_every_way_before_and_after_a_compaction(values, kind, tmp_path):
+def test_what_was_written_is_read_in_every_way_before_and_after_a_compaction(
+    values: str, kind: str, tmp_path: Path
+) -> None:
     rows, table = VALUES[values](), _table(tmp_path, kind)
     _upsert(table, kind, rows)
     _assert_readable(table, rows)
@@ -120,7 +122,7 @@ def test_what_was_written_is_read_in_every_way_before_and_after_a_compaction(val
 
 
 @pytest.mark.parametrize(("values", "kind"), _each("mor parquet", "mor avro"))
-def test_log_compaction_keeps_such_values(values, kind, tmp_path):
+def test_log_compaction_keeps_such_values(values: str, kind: str, tmp_path: Path) -> None:
     rows, table = VALUES[values](), _table(tmp_path, kind)
     _upsert(table, kind, rows)
     for _ in range(3):
@@ -131,7 +133,7 @@ def test_log_compaction_keeps_such_values(values, kind, tmp_path):
 
 @pytest.mark.parametrize("sort_by", [None, ["ts", "id"]])
 @pytest.mark.parametrize(("values", "kind"), _each("mor simple", "cow"))
-def test_clustering_keeps_such_values(values, kind, sort_by, tmp_path):
+def test_clustering_keeps_such_values(values: str, kind: str, sort_by: list[str] | None, tmp_path: Path) -> None:
     rows = VALUES[values]()
     table = _table(tmp_path, kind, properties={"hoodie.parquet.small.file.limit": "0"})
     half = rows.num_rows // 2
@@ -143,7 +145,7 @@ def test_clustering_keeps_such_values(values, kind, sort_by, tmp_path):
 
 
 @pytest.mark.parametrize("kind", STORED)
-def test_such_values_in_tables_that_hudi_wrote_are_read(kind, tmp_path):
+def test_such_values_in_tables_that_hudi_wrote_are_read(kind: str, tmp_path: Path) -> None:
     table = lb.Table.open(unpack(kind, tmp_path))
     expected = rows_of_hudi(1 if kind == "cow" else 2)
     assert table.to_arrow().sort_by("id").select(expected.column_names).equals(expected)

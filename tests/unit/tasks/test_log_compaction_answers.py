@@ -2,7 +2,6 @@
 """Random histories of overlapping writers with log compactions and compactions between them: no answer ever changes.
 
 What a table answers at every moment is compared with the same writes in a table that nobody ever compacted.
-LAKEBRAID_COMPACTION_EXAMPLES=5000 makes a night's work of it.
 """
 
 from __future__ import annotations
@@ -120,9 +119,9 @@ def worlds(draw: st.DrawFn, kind: Kind, steps: tuple[str, ...] = BOTH, steps_max
     world = LogWorld(draw, kind)
     for step in draw(st.lists(st.sampled_from(steps), min_size=3, max_size=steps_max)):
         getattr(world, step)()
-    while world.plans and draw(st.booleans()):
+    while bool(world.plans) and draw(st.booleans()):
         world.run()
-    while world.log_plans and draw(st.booleans()):
+    while bool(world.log_plans) and draw(st.booleans()):
         world.run_logs()
     for _ in range(draw(st.integers(0, 3))):
         world.finish()

@@ -37,7 +37,7 @@ def late_twins(table: lb.Table) -> list[Path]:
     return made
 
 
-def test_h13_a_late_twin_of_a_carried_delete_is_no_part_of_the_next_plan(table):
+def test_h13_a_late_twin_of_a_carried_delete_is_no_part_of_the_next_plan(table: lb.Table) -> None:
     """Else a sweep removes it, and the plan lacks an input for ever."""
     late_twins(table)
     table.upsert([{"id": 3, "ts": 1}])
@@ -46,7 +46,7 @@ def test_h13_a_late_twin_of_a_carried_delete_is_no_part_of_the_next_plan(table):
     assert len(file_slice.logs) == 2
 
 
-def test_a_sweep_removes_late_twins_and_the_rows_stay(table):
+def test_a_sweep_removes_late_twins_and_the_rows_stay(table: lb.Table) -> None:
     twins = late_twins(table)
     removed = table.rollback().removed
     assert sorted(removed) == sorted(twin.name for twin in twins)
@@ -55,7 +55,7 @@ def test_a_sweep_removes_late_twins_and_the_rows_stay(table):
     assert [row["id"] for row in table.to_arrow().to_pylist()] == [1], "an older event brought a deleted row back"
 
 
-def test_a_sweep_never_removes_an_input_of_a_pending_plan(table, monkeypatch):
+def test_a_sweep_never_removes_an_input_of_a_pending_plan(table: lb.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that names a twin, as plans of Apache Hudi may, keeps its input until it is executed."""
     twins = late_twins(table)
     table.upsert([{"id": 3, "ts": 1}])

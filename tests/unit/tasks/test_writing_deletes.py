@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.unit
 UTC = dt.UTC
 
 
-ORDERS = {
+ORDERS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int": (pa.int32(), [1, 2, 3]),
     "long": (pa.int64(), [0, 2, 2**40]),
     "string": (pa.string(), ["", "Z", "ä"]),

@@ -18,6 +18,7 @@ from lakebraid.model.ordering import order_keys
 from lakebraid.model.values.arrow_casts import can_become, exact_cast
 from lakebraid.tasks.writing.base_file import key_range
 from lakebraid.tasks.writing.rows import write_rows
+from tests.kit.effort import times
 from tests.kit.lake import Lake
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -62,7 +63,7 @@ def expected(history: list[Write], by_event: bool) -> dict[tuple[Any, ...], dict
     return {key: row for key, row in newest.items() if not row["_hoodie_is_deleted"]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(60), deadline=None)
 @given(history=st.lists(writes(), min_size=1, max_size=4), by_event=st.booleans(), bulk=st.booleans())
 def test_any_history_of_writes_reads_as_the_rules_say(history: list[Write], by_event: bool, bulk: bool) -> None:
     mode = "EVENT_TIME_ORDERING" if by_event else "COMMIT_TIME_ORDERING"
@@ -82,7 +83,7 @@ def test_any_history_of_writes_reads_as_the_rules_say(history: list[Write], by_e
     assert len(lake.rows()) == len(found)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(100), deadline=None)
 @given(
     rows=st.lists(st.tuples(KEYS, st.sampled_from(["p", "q"]), st.integers(0, 3)), max_size=30),
     buckets=st.integers(1, 3),
@@ -95,7 +96,7 @@ def test_the_order_of_the_input_does_not_show_in_what_is_written(
     shuffled = data.draw(st.permutations(rows))
 
     def written(given_rows: list[tuple[str, str, int]]) -> list[tuple[str, int, list[tuple[str, str, int]]]]:
-        keys, parts, times = ([r[i] for r in given_rows] for i in range(3))
+        keys, parts, times = ([r[0] for r in given_rows], [r[1] for r in given_rows], [r[2] for r in given_rows])
         codes = pa.array([bucket_of(k, ["id"], buckets) for k in keys], pa.int64()).to_numpy()
         order = order_keys([pa.array(times, pa.int64())], len(given_rows))
         found = group_rows(pa.array(keys, pa.string()), pa.array(parts, pa.string()), codes, order)
@@ -108,7 +109,7 @@ def test_the_order_of_the_input_does_not_show_in_what_is_written(
     assert len(kept) == len(best)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(200), deadline=None)
 @given(keys=st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=4), min_size=1))
 def test_the_range_of_keys_is_javas(keys: list[str]) -> None:
     ordered = sorted(keys, key=lambda text: text.encode("utf-16-be"))
@@ -139,7 +140,7 @@ PREFIXED = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(300), deadline=None)
 @given(keys=st.lists(PREFIXED, max_size=20), skipped=st.integers(0, 2))
 def test_keys_are_sorted_by_their_bytes_and_equal_ones_by_their_place(keys: list[str], skipped: int) -> None:
     order, numbers = sort_keys(pa.array(["zz"] * skipped + keys, pa.string())[skipped:])

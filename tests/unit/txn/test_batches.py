@@ -268,7 +268,7 @@ def test_two_drivers_with_the_same_batch_publish_it_once_in_every_interleaving(
     monkeypatch.setattr(Writing, "heartbeat", NoBeats)
     storage = fresh()
     bodies = {"one": zombie, "other": zombie}
-    bounds = {"switches": switches, "kills": kills, "runs_max": runs_max}
+    bounds: dict[str, Any] = {"switches": switches, "kills": kills, "runs_max": runs_max}
     ways: Counter[tuple[bool, ...]] = Counter()
     for played in every_schedule(objects_of(storage), storage.clock.now_ms(), bodies, **bounds):
         assert all(isinstance(end, WriteResult) for end in played.ends.values()), played.ends
@@ -340,9 +340,10 @@ def test_batches_of_another_stream_under_the_same_name_are_refused_and_not_taken
 def test_a_batch_costs_no_storage_call_more_than_a_plain_write() -> None:
     storage = fresh()
     watched = WatchedStorage(storage)
-    table = table_on(watched, storage.clock)  # type: ignore[arg-type]
+    table = table_on(watched, storage.clock)
     counts = []
-    for how in ({}, {}, {"writer": "orders", "batch": 1}, {"writer": "orders", "batch": 2}):
+    hows: list[dict[str, Any]] = [{}, {}, {"writer": "orders", "batch": 1}, {"writer": "orders", "batch": 2}]
+    for how in hows:
         watched.calls.clear()
         table.upsert([row("a", "1")], **how)
         counts.append(len(watched.calls))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,9 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(engine, "run_local", fails)
 
 
-def test_a_failed_executor_gives_its_claim_back_and_the_next_one_need_not_wait(table, monkeypatch):
+def test_a_failed_executor_gives_its_claim_back_and_the_next_one_need_not_wait(
+    table: lb.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fail_once(monkeypatch, lb.StorageError("the disk is full"))
     with pytest.raises(lb.StorageError, match="full"):
         table.compact()
@@ -36,7 +39,9 @@ def test_a_failed_executor_gives_its_claim_back_and_the_next_one_need_not_wait(t
     assert [i for i in table.timeline() if not i.instant.is_completed] == []
 
 
-def test_an_executor_that_lost_its_claim_leaves_the_heartbeat_of_the_new_one_alone(table, monkeypatch):
+def test_an_executor_that_lost_its_claim_leaves_the_heartbeat_of_the_new_one_alone(
+    table: lb.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fail_once(monkeypatch, ClaimLost("taken over"))
     with pytest.raises(ClaimLost):
         table.compact()
@@ -44,12 +49,14 @@ def test_an_executor_that_lost_its_claim_leaves_the_heartbeat_of_the_new_one_alo
     assert table.compact() == [], "its holder counts as alive"
 
 
-def test_an_executor_whose_plan_a_restore_took_back_is_told_so_not_that_a_file_is_missing(table, monkeypatch):
+def test_an_executor_whose_plan_a_restore_took_back_is_told_so_not_that_a_file_is_missing(
+    table: lb.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     until = table.savepoint().instant
     table.upsert([{"id": n, "ts": 2} for n in range(10)])
     real = engine.run_local
 
-    def late(*arguments, **options):
+    def late(*arguments: Any, **options: Any) -> Any:
         lb.Table.open(table.path).restore(until)
         return real(*arguments, **options)
 

@@ -79,12 +79,14 @@ def is_data(call: Call) -> bool:
 
 def written(table: Table) -> list[int]:
     """The sizes of the data files that were put down by this process."""
-    return [len(call.args[1]) for call in table._storage.calls if is_data(call)]
+    watched: Any = table._storage
+    return [len(call.args[1]) for call in watched.calls if is_data(call)]
 
 
 def after_the_look(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
     """Does something when a write knows where its rows go, and has not begun to write them."""
-    plain, done = Gate.check, []
+    plain = Gate.check
+    done: list[bool] = []
 
     def check(self: Gate, seen: Seen) -> None:
         plain(self, seen)

@@ -46,7 +46,7 @@ def _modes_count() -> Iterator[None]:
     held, fewer = (ctypes.c_uint32 * 6)(), (ctypes.c_uint32 * 6)()
     if libc.capget(header, held) != 0:
         pytest.skip("root cannot be stopped here; the same is simulated above")
-    fewer[:] = held[:]
+    ctypes.memmove(fewer, held, ctypes.sizeof(held))
     fewer[0] &= ~(1 << 1)
     assert libc.capset(header, fewer) == 0
     try:

@@ -14,6 +14,7 @@ from lakebraid.format.timeline.rollbacks import (
 )
 from lakebraid.services.archiving import Keep, choose
 from lakebraid.storage import Storage
+from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.actions.rescue import rescue
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
 from lakebraid.txn.actions.write import begin_write
@@ -31,6 +32,8 @@ from tests.kit.hudi_model import (
     names,
     shared,
 )
+from tests.kit.present import present
+from tests.unit.txn.test_ledger import Clock
 
 pytestmark = pytest.mark.unit
 
@@ -67,7 +70,9 @@ def data_files(storage: Storage) -> list[str]:
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_dead_write_of_hudi_is_rolled_back_with_exactly_its_own_files(storage, hudi, clock, listed):
+def test_a_dead_write_of_hudi_is_rolled_back_with_exactly_its_own_files(
+    storage: MemoryStorage, hudi: Hudi, clock: Clock, listed: bool
+) -> None:
     start, files = dead_write(hudi, listed=listed)
     others = [name for name in data_files(storage) if name not in files]
     clock.ms += LONG_AGO_MS
@@ -83,7 +88,7 @@ def test_a_dead_write_of_hudi_is_rolled_back_with_exactly_its_own_files(storage,
     assert rescue(shared(storage), "r").rolled_back == ()
 
 
-def test_a_write_of_hudi_with_a_fresh_heartbeat_is_left_alone(storage, hudi, clock):
+def test_a_write_of_hudi_with_a_fresh_heartbeat_is_left_alone(storage: MemoryStorage, hudi: Hudi, clock: Clock) -> None:
     start = hudi.begin()
     clock.ms += LONG_AGO_MS
     beat(storage, start)
@@ -92,17 +97,19 @@ def test_a_write_of_hudi_with_a_fresh_heartbeat_is_left_alone(storage, hudi, clo
     assert hudi.complete(start) in completions(storage)
 
 
-def test_without_a_lock_nobody_elses_write_is_rolled_back(storage, hudi, clock):
+def test_without_a_lock_nobody_elses_write_is_rolled_back(storage: MemoryStorage, hudi: Hudi, clock: Clock) -> None:
     start = hudi.begin()
     clock.ms += LONG_AGO_MS
     assert not roll_back(Ledger(storage, clock, CONFIG), "r", start)
     assert f"{start}.deltacommit.inflight" in names(storage)
 
 
-def test_a_write_that_hudi_completed_after_all_keeps_its_files(storage, hudi, clock):
+def test_a_write_that_hudi_completed_after_all_keeps_its_files(
+    storage: MemoryStorage, hudi: Hudi, clock: Clock
+) -> None:
     start, files = dead_write(hudi, listed=False)
     clock.ms += LONG_AGO_MS
-    rollback = decide_rollback(shared(storage), "r", start, limits.HEARTBEAT_TIMEOUT_MS)
+    rollback = present(decide_rollback(shared(storage), "r", start, limits.HEARTBEAT_TIMEOUT_MS))
     completion = hudi.complete(start)
     finish_rollback(shared(storage), "r", rollback)
     assert set(files) <= set(data_files(storage))
@@ -110,9 +117,9 @@ def test_a_write_that_hudi_completed_after_all_keeps_its_files(storage, hudi, cl
     assert shared(storage).newest().state.rollbacks == {}
 
 
-def test_a_rollback_of_ours_that_hudi_finished_is_not_finished_twice(storage, hudi):
+def test_a_rollback_of_ours_that_hudi_finished_is_not_finished_twice(storage: MemoryStorage, hudi: Hudi) -> None:
     start = begin_write(shared(storage), "a")
-    rollback = decide_rollback(shared(storage), "r", start, 0)
+    rollback = present(decide_rollback(shared(storage), "r", start, 0))
     hudi.finish(rollback, start)
     finish_rollback(shared(storage), "r", rollback)
     assert sum(name.endswith(".rollback") for name in names(storage)) == 1
@@ -120,14 +127,16 @@ def test_a_rollback_of_ours_that_hudi_finished_is_not_finished_twice(storage, hu
     assert shared(storage).newest().state.rollbacks == {}
 
 
-def test_hudi_leaves_our_running_rollback_alone(storage, clock):
+def test_hudi_leaves_our_running_rollback_alone(storage: MemoryStorage, clock: Clock) -> None:
     start = begin_write(shared(storage), "a")
     rollback = decide_rollback(shared(storage), "r", start, 0)
     beaten_ms = storage.info(f".hoodie/.heartbeat/{rollback}").modified_ms
     assert clock.ms - beaten_ms <= 200, "the lock is kept for as long as Hudi's clocks may differ"
 
 
-def test_an_unfinished_rollback_of_hudi_is_finished_by_its_plan(storage, hudi, clock):
+def test_an_unfinished_rollback_of_hudi_is_finished_by_its_plan(
+    storage: MemoryStorage, hudi: Hudi, clock: Clock
+) -> None:
     start, files = dead_write(hudi, listed=False)
     others = [name for name in data_files(storage) if name not in files]
     storage.delete([info.name for info in storage.list(".hoodie/.temp")])
@@ -140,7 +149,7 @@ def test_an_unfinished_rollback_of_hudi_is_finished_by_its_plan(storage, hudi, c
     assert not any(name.startswith(start) for name in names(storage))
 
 
-def test_a_rollback_that_hudi_executes_now_is_left_to_it(storage, hudi, clock):
+def test_a_rollback_that_hudi_executes_now_is_left_to_it(storage: MemoryStorage, hudi: Hudi, clock: Clock) -> None:
     start, _ = dead_write(hudi, listed=False)
     clock.ms += LONG_AGO_MS
     rollback = hudi.plan_rollback(start)
@@ -149,7 +158,7 @@ def test_a_rollback_that_hudi_executes_now_is_left_to_it(storage, hudi, clock):
     assert rescue(shared(storage), "r").rolled_back == ()
 
 
-def test_a_rollback_of_a_published_write_is_left_to_hudi(storage, hudi, clock):
+def test_a_rollback_of_a_published_write_is_left_to_hudi(storage: MemoryStorage, hudi: Hudi, clock: Clock) -> None:
     start = hudi.begin()
     completion = hudi.complete(start)
     rollback = hudi.plan_rollback(start)
@@ -158,7 +167,7 @@ def test_a_rollback_of_a_published_write_is_left_to_hudi(storage, hudi, clock):
     assert completion in completions(storage)
 
 
-def test_a_torn_rollback_of_hudi_is_left_as_it_is(storage, hudi, clock):
+def test_a_torn_rollback_of_hudi_is_left_as_it_is(storage: MemoryStorage, hudi: Hudi, clock: Clock) -> None:
     hudi.put(hudi.begin()[:-1] + "9", "rollback", State.REQUESTED, data=b"")
     before = names(storage)
     clock.ms += LONG_AGO_MS
@@ -167,7 +176,9 @@ def test_a_torn_rollback_of_hudi_is_left_as_it_is(storage, hudi, clock):
     assert names(storage) == before
 
 
-def test_an_unfinished_rollback_of_a_compaction_leaves_its_plan(storage, hudi, clock):
+def test_an_unfinished_rollback_of_a_compaction_leaves_its_plan(
+    storage: MemoryStorage, hudi: Hudi, clock: Clock
+) -> None:
     with hudi.locked() as start:
         plan = format_compaction_plan(CompactionPlan((CompactionOperation("", "a-0", "20260102030405678"),)))
         hudi.put(start, "compaction", State.REQUESTED, data=plan)
@@ -182,7 +193,9 @@ def test_an_unfinished_rollback_of_a_compaction_leaves_its_plan(storage, hudi, c
 
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["rolled back by us", "by Hudi"])
-def test_the_timeline_is_not_archived_past_what_was_rolled_back_lately(storage, hudi, clock, is_ours):
+def test_the_timeline_is_not_archived_past_what_was_rolled_back_lately(
+    storage: MemoryStorage, hudi: Hudi, clock: Clock, is_ours: bool
+) -> None:
     """A late file of its tasks would count as committed for Apache Hudi, and for us."""
     for _ in range(3):
         hudi.commit()

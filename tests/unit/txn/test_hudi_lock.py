@@ -9,21 +9,24 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakebraid import limits
 from lakebraid.clock import SystemClock
 from lakebraid.errors import CorruptFile, OutcomeUnknown, StorageError, UnsupportedTable
-from lakebraid.model.config import parse_config
+from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.storage import LocalStorage, MemoryStorage, ObjectStorage, Storage
 from lakebraid.txn.hudi import file_lock, lease_lock
 from lakebraid.txn.hudi.file_lock import BREAKING, FileLock
 from lakebraid.txn.hudi.lease_lock import LeaseLock
 from lakebraid.txn.hudi.lock import hudi_lock
 from lakebraid.txn.hudi.lock_owner import Owner, format_owner, is_dead, parse_owner, this_process
+from tests.kit.present import present
 from tests.kit.waiting import PATIENCE_SECONDS, until
 from tests.unit.txn.test_ledger import PROPERTIES, Clock
 
@@ -80,7 +83,7 @@ def held_by_a_child(storage: LocalStorage) -> subprocess.Popen[str]:
     return child
 
 
-def config(provider: str | None):
+def config(provider: str | None) -> TableConfig:
     return parse_config(PROPERTIES | ({} if provider is None else {"hoodie.write.lock.provider": provider}), "t")
 
 
@@ -91,7 +94,7 @@ def names(storage: Storage) -> list[str]:
 # Which lock
 
 
-def test_a_table_without_lock_provider_has_no_lock():
+def test_a_table_without_lock_provider_has_no_lock() -> None:
     assert hudi_lock(MemoryStorage(), Clock(), config(None)) is None
 
 
@@ -105,13 +108,13 @@ def test_a_table_without_lock_provider_has_no_lock():
         "com.example.Other",
     ],
 )
-def test_a_lock_that_cannot_be_taken_is_refused_by_name_with_what_to_do(provider):
+def test_a_lock_that_cannot_be_taken_is_refused_by_name_with_what_to_do(provider: str) -> None:
     with pytest.raises(UnsupportedTable, match=r"set hoodie\.write\.lock\.provider to .*StorageBased") as caught:
         hudi_lock(MemoryStorage(), Clock(), config(provider))
     assert provider in caught.value.message
 
 
-def test_each_store_takes_only_the_lock_that_holds_there(folder):
+def test_each_store_takes_only_the_lock_that_holds_there(folder: LocalStorage) -> None:
     file, storage = f"{PACKAGE}.FileSystemBasedLockProvider", f"{PACKAGE}.StorageBasedLockProvider"
     assert isinstance(hudi_lock(folder, Clock(), config(file)), FileLock)
     bucket = ObjectStorage("s3://bucket/t")
@@ -125,14 +128,14 @@ def test_each_store_takes_only_the_lock_that_holds_there(folder):
 # The file
 
 
-def test_the_lock_file_is_there_while_it_is_held_and_gone_afterwards(folder):
+def test_the_lock_file_is_there_while_it_is_held_and_gone_afterwards(folder: LocalStorage) -> None:
     with FileLock(folder, SystemClock())() as hold:
         assert hold.check()
-        assert parse_owner(folder.read(LOCK, 1000)).pid == os.getpid()
+        assert present(parse_owner(folder.read(LOCK, 1000))).pid == os.getpid()
     assert names(folder) == []
 
 
-def test_the_lock_is_given_back_if_the_block_raises(folder):
+def test_the_lock_is_given_back_if_the_block_raises(folder: LocalStorage) -> None:
     with pytest.raises(KeyboardInterrupt), FileLock(folder, SystemClock())():
         raise KeyboardInterrupt
     assert names(folder) == []
@@ -140,7 +143,9 @@ def test_the_lock_is_given_back_if_the_block_raises(folder):
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("content", [b"", b"LockInfo{owner}", b'{"lakebraid": 2}', b"[1]", b"\xff"])
-def test_hudis_lock_is_waited_for_and_never_broken_and_the_error_says_what_to_do(folder, content):
+def test_hudis_lock_is_waited_for_and_never_broken_and_the_error_says_what_to_do(
+    folder: LocalStorage, content: bytes
+) -> None:
     folder.create(LOCK, content)
     with (
         pytest.raises(StorageError, match=r"\(Apache Hudi\) since 20.* UTC.*Nothing was decided.*delete the file"),
@@ -150,14 +155,16 @@ def test_hudis_lock_is_waited_for_and_never_broken_and_the_error_says_what_to_do
     assert folder.read(LOCK, 100) == content
 
 
-def test_we_go_on_when_hudi_gives_its_lock_back(folder):
+def test_we_go_on_when_hudi_gives_its_lock_back(folder: LocalStorage) -> None:
     folder.create(LOCK, b"")
     threading.Timer(0.2, folder.delete, ([LOCK],)).start()
     with FileLock(folder, SystemClock())() as hold:
         assert hold.check()
 
 
-def test_a_lock_that_hudi_deleted_or_took_under_our_hands_is_noticed_and_left_to_its_owner(folder):
+def test_a_lock_that_hudi_deleted_or_took_under_our_hands_is_noticed_and_left_to_its_owner(
+    folder: LocalStorage,
+) -> None:
     with FileLock(folder, SystemClock())() as hold:
         folder.delete([LOCK])
         assert not hold.check()
@@ -166,7 +173,7 @@ def test_a_lock_that_hudi_deleted_or_took_under_our_hands_is_noticed_and_left_to
     assert folder.read(LOCK, 10) == b""
 
 
-def test_a_lock_that_hudi_overwrote_with_its_own_is_noticed(folder):
+def test_a_lock_that_hudi_overwrote_with_its_own_is_noticed(folder: LocalStorage) -> None:
     with FileLock(folder, SystemClock())() as hold:
         folder.replace(LOCK, b"")  # Hadoop looks whether the file is there, and then opens it: two steps
         assert not hold.check()
@@ -174,7 +181,7 @@ def test_a_lock_that_hudi_overwrote_with_its_own_is_noticed(folder):
 
 
 @pytest.mark.slow
-def test_many_processes_never_hold_it_at_the_same_time(folder):
+def test_many_processes_never_hold_it_at_the_same_time(folder: LocalStorage) -> None:
     Path(folder.root, "counter").write_text("0")
     children = [run(COUNT, folder.root, 30) for _ in range(4)]
     assert [child.wait(PATIENCE_SECONDS) for child in children] == [0] * 4
@@ -186,7 +193,7 @@ def test_many_processes_never_hold_it_at_the_same_time(folder):
 
 
 @pytest.mark.parametrize("reaped", [True, False])
-def test_the_lock_of_a_killed_process_is_broken_by_the_next(folder, reaped):
+def test_the_lock_of_a_killed_process_is_broken_by_the_next(folder: LocalStorage, reaped: bool) -> None:
     child = held_by_a_child(folder)
     os.kill(child.pid, signal.SIGKILL)
     if reaped:
@@ -198,7 +205,7 @@ def test_the_lock_of_a_killed_process_is_broken_by_the_next(folder, reaped):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_the_lock_of_a_stopped_process_is_never_broken(folder):
+def test_the_lock_of_a_stopped_process_is_never_broken(folder: LocalStorage) -> None:
     child = held_by_a_child(folder)
     os.kill(child.pid, signal.SIGSTOP)
     before = folder.read(LOCK, 1000)
@@ -212,7 +219,7 @@ def test_the_lock_of_a_stopped_process_is_never_broken(folder):
 
 
 @pytest.mark.slow
-def test_of_many_processes_that_find_a_dead_lock_none_removes_the_lock_of_the_next_owner(folder):
+def test_of_many_processes_that_find_a_dead_lock_none_removes_the_lock_of_the_next_owner(folder: LocalStorage) -> None:
     Path(folder.root, "counter").write_text("0")
     child = held_by_a_child(folder)
     children = [run(COUNT, folder.root, 10) for _ in range(4)]
@@ -232,21 +239,21 @@ def dead() -> Owner:
 @pytest.mark.parametrize(
     "change", [{"host": "other"}, {"boot": "other"}, {"namespace": "pid:[1]"}, {"boot": ""}, {"started": ""}]
 )
-def test_an_owner_that_cannot_be_judged_is_never_broken(folder, change):
+def test_an_owner_that_cannot_be_judged_is_never_broken(folder: LocalStorage, change: dict[str, Any]) -> None:
     folder.create(LOCK, format_owner(replace(dead(), **change)))
     with pytest.raises(StorageError, match="is held by process"), FileLock(folder, SystemClock())():
         pass
     assert names(folder) == [LOCK]
 
 
-def test_a_pid_that_was_given_to_another_process_is_a_dead_owner():
+def test_a_pid_that_was_given_to_another_process_is_a_dead_owner() -> None:
     me = this_process("a" * 16, 1)
     assert not is_dead(me)
     assert is_dead(replace(me, started="1"))
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_dead_lock_is_left_to_the_one_who_has_the_right_to_break_it(folder):
+def test_a_dead_lock_is_left_to_the_one_who_has_the_right_to_break_it(folder: LocalStorage) -> None:
     folder.create(LOCK, format_owner(dead()))
     folder.create(f"{BREAKING}/{dead().token}", format_owner(this_process("e" * 16, 1)))
     with pytest.raises(StorageError, match="is held by"), FileLock(folder, SystemClock())():
@@ -254,7 +261,7 @@ def test_a_dead_lock_is_left_to_the_one_who_has_the_right_to_break_it(folder):
     assert names(folder) == [f"{BREAKING}/{dead().token}", LOCK]
 
 
-def test_the_right_to_break_a_lock_passes_on_when_its_owner_dies(folder):
+def test_the_right_to_break_a_lock_passes_on_when_its_owner_dies(folder: LocalStorage) -> None:
     folder.create(LOCK, format_owner(dead()))
     folder.create(f"{BREAKING}/{dead().token}", format_owner(replace(dead(), token="e" * 16)))
     folder.create(f"{BREAKING}/{'e' * 16}", format_owner(replace(dead(), token="f" * 16)))
@@ -263,7 +270,7 @@ def test_the_right_to_break_a_lock_passes_on_when_its_owner_dies(folder):
     assert names(folder) == []
 
 
-def test_a_breaker_who_comes_too_late_leaves_the_new_owner_alone():
+def test_a_breaker_who_comes_too_late_leaves_the_new_owner_alone() -> None:
     """He saw the dead lock, slept, and gets the right anew after another has used it and given it back."""
     storage = MemoryStorage()
     owner = this_process("b" * 16, 1)
@@ -279,6 +286,8 @@ def test_a_breaker_who_comes_too_late_leaves_the_new_owner_alone():
 class Failing(MemoryStorage):
     """Says no to, or loses the answers of, some calls."""
 
+    failures: dict[str, int]
+
     def __init__(self, **failures: int) -> None:
         super().__init__()
         object.__setattr__(self, "failures", failures)
@@ -287,17 +296,17 @@ class Failing(MemoryStorage):
         self.failures[call] = self.failures.get(call, 0) - 1
         return self.failures[call] >= 0
 
-    def delete(self, names):
+    def delete(self, names: Iterable[str]) -> None:
         if self._fails("delete"):
             raise StorageError("429")
         super().delete(names)
 
-    def create(self, name, data):
+    def create(self, name: str, data: bytes) -> None:
         super().create(name, data)
         if self._fails("create"):
             raise OutcomeUnknown("no answer")
 
-    def replace_version(self, name, data, version):
+    def replace_version(self, name: str, data: bytes, version: Any) -> Any:
         if self._fails("refuse"):
             raise StorageError("429")
         mark = super().replace_version(name, data, version)
@@ -306,14 +315,14 @@ class Failing(MemoryStorage):
         return mark
 
 
-def test_an_unlock_that_is_refused_is_tried_again():
+def test_an_unlock_that_is_refused_is_tried_again() -> None:
     storage = Failing(delete=limits.UNLOCK_ATTEMPTS_MAX - 1)
     with FileLock(storage, Clock())():
         pass
     assert names(storage) == []
 
 
-def test_a_lock_that_cannot_be_given_back_is_told_and_removed_by_the_next_write_of_the_same_process():
+def test_a_lock_that_cannot_be_given_back_is_told_and_removed_by_the_next_write_of_the_same_process() -> None:
     storage = Failing(delete=limits.UNLOCK_ATTEMPTS_MAX)
     with pytest.warns(RuntimeWarning, match="could not be removed"), FileLock(storage, SystemClock())():
         pass
@@ -323,7 +332,7 @@ def test_a_lock_that_cannot_be_given_back_is_told_and_removed_by_the_next_write_
     assert names(storage) == []
 
 
-def test_a_lock_whose_creation_was_not_answered_is_recognised_as_ones_own():
+def test_a_lock_whose_creation_was_not_answered_is_recognised_as_ones_own() -> None:
     storage = Failing(create=1)
     with FileLock(storage, Clock())() as hold:
         assert hold.check()
@@ -333,15 +342,16 @@ def test_a_lock_whose_creation_was_not_answered_is_recognised_as_ones_own():
 # Leases
 
 
-def lease(storage: Storage) -> dict:
-    return json.loads(storage.read(LEASE, 1000))
+def lease(storage: Storage) -> dict[str, Any]:
+    held: dict[str, Any] = json.loads(storage.read(LEASE, 1000))
+    return held
 
 
 def put(storage: Storage, *, expired: bool = False, until: int, owner: str = "hudi") -> None:
     storage.replace(LEASE, json.dumps({"expired": expired, "validUntil": until, "owner": owner}).encode())
 
 
-def test_a_lease_says_owner_and_validity_and_is_marked_expired_when_given_back():
+def test_a_lease_says_owner_and_validity_and_is_marked_expired_when_given_back() -> None:
     storage, clock = MemoryStorage(), Clock()
     with LeaseLock(storage, clock)() as hold:
         assert hold.check()
@@ -356,7 +366,9 @@ def test_a_lease_says_owner_and_validity_and_is_marked_expired_when_given_back()
     ("expired", "until", "free"),
     [(False, 60_000, False), (False, -499, False), (False, -501, True), (True, 60_000, True)],
 )
-def test_a_lease_of_others_is_taken_only_when_it_has_certainly_expired(expired, until, free, monkeypatch):
+def test_a_lease_of_others_is_taken_only_when_it_has_certainly_expired(
+    expired: bool, until: int, free: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "LOCK_WAIT_SECONDS_MAX", -1)
     storage, clock = MemoryStorage(), Clock()
     put(storage, expired=expired, until=clock.ms + until)
@@ -369,14 +381,14 @@ def test_a_lease_of_others_is_taken_only_when_it_has_certainly_expired(expired, 
     assert lease(storage)["owner"] == "hudi"
 
 
-def test_a_lease_is_waited_for():
+def test_a_lease_is_waited_for() -> None:
     storage, clock = MemoryStorage(), Clock()
     put(storage, until=clock.ms + 5_000)
     with LeaseLock(storage, clock)() as hold:
         assert hold.check()
 
 
-def test_of_two_who_take_an_expired_lease_one_gets_it():
+def test_of_two_who_take_an_expired_lease_one_gets_it() -> None:
     storage = MemoryStorage()
     one, two = LeaseLock(storage, Clock())(), LeaseLock(storage, SystemClock())()
     put(storage, expired=True, until=0)
@@ -385,7 +397,7 @@ def test_of_two_who_take_an_expired_lease_one_gets_it():
     assert not two._take(seen)
 
 
-def test_a_holder_that_slept_until_another_took_its_lease_is_told():
+def test_a_holder_that_slept_until_another_took_its_lease_is_told() -> None:
     storage, clock = MemoryStorage(), Clock()
     with LeaseLock(storage, clock)() as hold:
         clock.ms += 300_501
@@ -395,7 +407,7 @@ def test_a_holder_that_slept_until_another_took_its_lease_is_told():
     assert lease(storage)["owner"] == "hudi"
 
 
-def test_a_lease_that_runs_out_soon_is_renewed_before_anything_is_decided():
+def test_a_lease_that_runs_out_soon_is_renewed_before_anything_is_decided() -> None:
     storage, clock = MemoryStorage(), Clock()
     with LeaseLock(storage, clock)() as hold:
         clock.ms += 299_000
@@ -404,7 +416,7 @@ def test_a_lease_that_runs_out_soon_is_renewed_before_anything_is_decided():
     assert lease(storage)["expired"] is True
 
 
-def test_a_lease_is_renewed_in_the_background(monkeypatch):
+def test_a_lease_is_renewed_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LOCK_RENEW_SECONDS", 0.01)
     storage = MemoryStorage()
     with LeaseLock(storage, SystemClock())() as hold:
@@ -417,14 +429,14 @@ def test_a_lease_is_renewed_in_the_background(monkeypatch):
 
 
 @pytest.mark.parametrize("failures", [{"create": 1}, {"replace": 1}, {"refuse": 4}])
-def test_answers_of_a_lease_that_got_lost_do_not_leave_it_behind(failures):
+def test_answers_of_a_lease_that_got_lost_do_not_leave_it_behind(failures: dict[str, int]) -> None:
     storage = Failing(**failures)
     with LeaseLock(storage, Clock())() as hold:
         assert hold.check()
     assert lease(storage)["expired"] is True
 
 
-def test_a_lease_that_cannot_be_given_back_is_told():
+def test_a_lease_that_cannot_be_given_back_is_told() -> None:
     storage = Failing(refuse=limits.UNLOCK_ATTEMPTS_MAX)
     with pytest.warns(RuntimeWarning, match="until the lock expires"), LeaseLock(storage, Clock())():
         pass
@@ -432,7 +444,7 @@ def test_a_lease_that_cannot_be_given_back_is_told():
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"owner": 1, "validUntil": "x", "expired": false}'])
-def test_a_lock_object_that_is_none_is_an_error_and_is_left_as_it_is(content):
+def test_a_lock_object_that_is_none_is_an_error_and_is_left_as_it_is(content: bytes) -> None:
     storage = MemoryStorage()
     storage.create(LEASE, content)
     with pytest.raises(CorruptFile, match="StorageBasedLockProvider"), LeaseLock(storage, Clock())():

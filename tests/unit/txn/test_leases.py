@@ -205,7 +205,7 @@ def test_a_clean_at_any_moment_of_taking_a_lease_leaves_its_files_or_it_is_refus
                 taken += 1
         except lb.SnapshotExpired:
             refused += 1
-        if not hook.done:  # type: ignore[attr-defined]
+        if not hook.done:
             break
         number += 1
     assert taken and refused

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from lakebraid.errors import (
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.config import parse_config
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.storage.protocol import ObjectInfo
 from lakebraid.txn.actions.rollback import finish_rollback, roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write, write_status
 from lakebraid.txn.ledger.entries import (
@@ -37,7 +40,7 @@ from lakebraid.txn.ledger.entries import (
     staged_name,
 )
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already
+from lakebraid.txn.ledger.rounds import Already, Round
 
 pytestmark = pytest.mark.unit
 
@@ -99,7 +102,9 @@ def timeline(storage: MemoryStorage) -> list[str]:
     return [info.name.rpartition("/")[2] for info in storage.list(".hoodie/timeline")]
 
 
-def test_a_write_appears_on_the_timeline_and_its_times_rise_though_the_clock_stands_still(storage):
+def test_a_write_appears_on_the_timeline_and_its_times_rise_though_the_clock_stands_still(
+    storage: MemoryStorage,
+) -> None:
     first, second = ledger(storage), ledger(storage)
     a, b = begin_write(first, "a"), begin_write(second, "b")
     times = [a, b, publish(second, "b", b), publish(first, "a", a)]
@@ -116,18 +121,21 @@ def test_a_write_appears_on_the_timeline_and_its_times_rise_though_the_clock_sta
     )
 
 
-def test_times_rise_also_when_the_clock_is_set_back(storage, clock):
+def test_times_rise_also_when_the_clock_is_set_back(storage: MemoryStorage, clock: Clock) -> None:
     on = ledger(storage)
     before = begin_write(on, "a")
     clock.ms -= 3_600_000
     assert begin_write(on, "b") > before
 
 
-def test_a_writer_whose_staged_object_is_swept_because_others_were_faster_simply_tries_again(storage, monkeypatch):
+def test_a_writer_whose_staged_object_is_swept_because_others_were_faster_simply_tries_again(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow, fast = ledger(storage), ledger(storage)
-    real, slept = MemoryStorage.info, []
+    real = MemoryStorage.info
+    slept: list[str] = []
 
-    def info(self, name):
+    def info(self: MemoryStorage, name: str) -> ObjectInfo:
         if not slept:
             slept.append(name)
             publish(fast, "f", begin_write(fast, "f"))
@@ -141,14 +149,14 @@ def test_a_writer_whose_staged_object_is_swept_because_others_were_faster_simply
     assert write_status(slow, start) == "open"
 
 
-def test_a_clock_minutes_ahead_of_the_storage_is_refused_and_nothing_is_decided(storage):
+def test_a_clock_minutes_ahead_of_the_storage_is_refused_and_nothing_is_decided(storage: MemoryStorage) -> None:
     fast = Clock(storage.clock.now_ms() + limits.CLOCK_AHEAD_MS_MAX + 1000)
     with pytest.raises(EnvironmentProblem, match="ahead"):
         begin_write(ledger(storage, fast), "a")
     assert timeline(storage) == []
 
 
-def test_publishing_twice_gives_the_same_completion(storage):
+def test_publishing_twice_gives_the_same_completion(storage: MemoryStorage) -> None:
     on = ledger(storage)
     start = begin_write(on, "a")
     assert publish(on, "a", start) == publish(ledger(storage), "a", start)
@@ -183,7 +191,7 @@ class Cut(MemoryStorage):
 
 @pytest.mark.parametrize("lost", range(1, 7))
 @pytest.mark.parametrize("has_effect", [True, False])
-def test_a_lost_answer_does_not_make_a_writer_begin_or_commit_twice(clock, lost, has_effect):
+def test_a_lost_answer_does_not_make_a_writer_begin_or_commit_twice(clock: Clock, lost: int, has_effect: bool) -> None:
     storage = Cut.make(clock)
     (storage.lost if has_effect else storage.refused).add(lost)
     on = ledger(storage)
@@ -195,7 +203,9 @@ def test_a_lost_answer_does_not_make_a_writer_begin_or_commit_twice(clock, lost,
     assert on.newest().state.open == {}
 
 
-def test_a_decision_that_its_maker_could_not_make_true_is_made_true_by_the_next(storage, monkeypatch):
+def test_a_decision_that_its_maker_could_not_make_true_is_made_true_by_the_next(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on = ledger(storage)
     start = begin_write(on, "a")
     monkeypatch.setattr(Ledger, "_apply", _dies)
@@ -215,7 +225,7 @@ def _dies(*_: object) -> None:
     raise _Killed
 
 
-def test_a_rolled_back_write_is_never_published(storage):
+def test_a_rolled_back_write_is_never_published(storage: MemoryStorage) -> None:
     writer, rescuer = ledger(storage), ledger(storage)
     start = begin_write(writer, "a")
     assert roll_back(rescuer, "r", start)
@@ -225,7 +235,7 @@ def test_a_rolled_back_write_is_never_published(storage):
     assert [n for n in timeline(storage) if n.startswith(start)] == []
 
 
-def test_f16_a_published_write_is_not_rolled_back_by_a_rescuer_that_saw_it_pending(storage):
+def test_f16_a_published_write_is_not_rolled_back_by_a_rescuer_that_saw_it_pending(storage: MemoryStorage) -> None:
     writer, rescuer = ledger(storage), ledger(storage)
     start = begin_write(writer, "a")
     assert start in rescuer.newest().state.open
@@ -234,7 +244,7 @@ def test_f16_a_published_write_is_not_rolled_back_by_a_rescuer_that_saw_it_pendi
     assert write_status(rescuer, start) == "published"
 
 
-def test_f19_two_processes_finish_the_same_rollback(storage, monkeypatch):
+def test_f19_two_processes_finish_the_same_rollback(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     writer, one, two = ledger(storage), ledger(storage), ledger(storage)
     start = begin_write(writer, "a")
     monkeypatch.setattr("lakebraid.txn.actions.rollback._decide_done", _dies)
@@ -252,14 +262,14 @@ class CountingStorage:
     def __init__(self, storage: MemoryStorage) -> None:
         self.storage, self.clock, self.url, self.calls = storage, storage.clock, storage.url, 0
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         self.calls += 1
         return getattr(self.storage, name)
 
 
-def test_the_calls_of_a_commit_do_not_grow_with_the_commits_before_it(clock):
+def test_the_calls_of_a_commit_do_not_grow_with_the_commits_before_it(clock: Clock) -> None:
     # Of this storage only: in this process the heartbeats of writes that other tests left open go on.
-    storage = CountingStorage(MemoryStorage(clock=clock))
+    storage: Any = CountingStorage(MemoryStorage(clock=clock))
     on = ledger(storage)
     counts = []
     for number in range(60):
@@ -270,7 +280,9 @@ def test_the_calls_of_a_commit_do_not_grow_with_the_commits_before_it(clock):
     assert max(counts[1:]) == counts[1] <= 16
 
 
-def test_a_trimmed_ledger_keeps_deciding_and_stays_small(storage, monkeypatch):
+def test_a_trimmed_ledger_keeps_deciding_and_stays_small(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "LEDGER_ENTRIES_KEPT", 5)
     sleeper, on = ledger(storage), ledger(storage)
     sleeping = begin_write(sleeper, "s")
@@ -281,14 +293,16 @@ def test_a_trimmed_ledger_keeps_deciding_and_stays_small(storage, monkeypatch):
     assert publish(sleeper, "s", sleeping) > sleeping
 
 
-def test_h2_an_entry_created_in_a_trimmed_slot_means_nothing(storage, monkeypatch):
+def test_h2_an_entry_created_in_a_trimmed_slot_means_nothing(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A sleeper wakes after its slot was decided by others and trimmed: its create succeeds, and must not count."""
     monkeypatch.setattr(limits, "LEDGER_ENTRIES_KEPT", 2)
     sleeper, on = ledger(storage), ledger(storage)
     sleeping = begin_write(sleeper, "s")
-    real, slept = MemoryStorage.create, []
+    real, slept = MemoryStorage.create, list[str]()
 
-    def create(self, name, data):
+    def create(self: MemoryStorage, name: str, data: bytes) -> None:
         if name.startswith(".hoodie/.lakebraid/ledger") and b'"s"' in data and not slept:
             slept.append(name)
             for number in range(12):
@@ -303,14 +317,14 @@ def test_h2_an_entry_created_in_a_trimmed_slot_means_nothing(storage, monkeypatc
     assert write_status(ledger(storage), sleeping) == "published"
 
 
-def test_an_unreachable_store_after_an_unanswered_create_is_unknown_not_refused(clock):
+def test_an_unreachable_store_after_an_unanswered_create_is_unknown_not_refused(clock: Clock) -> None:
     storage = Cut.make(clock)
     on = ledger(storage)
     start = begin_write(on, "a")
     storage.lost.add(storage.count + 2)
     real = MemoryStorage.list
 
-    def down(self, *args, **kwargs):
+    def down(self: Cut, *args: Any, **kwargs: Any) -> Any:
         if self.count >= 4:
             raise StorageError("the store is down")
         return real(self, *args, **kwargs)
@@ -362,14 +376,14 @@ entries = st.builds(
 
 
 @given(entries)
-def test_an_entry_is_read_back_as_it_was_written(entry):
+def test_an_entry_is_read_back_as_it_was_written(entry: Entry) -> None:
     assert parse_entry(format_entry(entry), "entry") == entry
 
 
 @pytest.mark.slow
 @pytest.mark.hostile
 @given(entries, st.data())
-def test_a_damaged_entry_is_a_clear_error(entry, data):
+def test_a_damaged_entry_is_a_clear_error(entry: Entry, data: st.DataObject) -> None:
     whole = format_entry(entry)
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(CorruptFile):
@@ -380,12 +394,12 @@ def test_a_damaged_entry_is_a_clear_error(entry, data):
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[]", b"null", b'{"version":1}', b'{"version":2}', b"\xff", b"[" * 100_000]
 )
-def test_what_is_no_entry_is_a_clear_error(content):
+def test_what_is_no_entry_is_a_clear_error(content: bytes) -> None:
     with pytest.raises(CorruptFile):
         parse_entry(content, "entry")
 
 
-def test_names_of_entries_and_staged_objects_are_read_back_and_others_are_passed_over():
+def test_names_of_entries_and_staged_objects_are_read_back_and_others_are_passed_over() -> None:
     assert parse_entry_name(entry_name(42)) == 42
     assert parse_staged_name(staged_name(42, "ab")) == 42
     for other in ("x", ".hoodie/.lakebraid/ledger/7", ".hoodie/.lakebraid/ledger/" + "²" * 20, entry_name(1) + "0"):
@@ -393,9 +407,9 @@ def test_names_of_entries_and_staged_objects_are_read_back_and_others_are_passed
         assert parse_staged_name(other) is None
 
 
-def test_a_missing_store_is_not_taken_for_an_empty_ledger(clock):
+def test_a_missing_store_is_not_taken_for_an_empty_ledger(clock: Clock) -> None:
     class Down(MemoryStorage):
-        def list(self, *_: object, **__: object):
+        def list(self, *_: object, **__: object) -> Any:
             raise StorageError("down")
 
     with pytest.raises(StorageError):
@@ -404,11 +418,13 @@ def test_a_missing_store_is_not_taken_for_an_empty_ledger(clock):
         MemoryStorage(clock=clock).read("x", 1)
 
 
-def test_a_rule_that_fails_over_what_a_newer_decision_explains_is_asked_again(storage, clock):
+def test_a_rule_that_fails_over_what_a_newer_decision_explains_is_asked_again(
+    storage: MemoryStorage, clock: Clock
+) -> None:
     """The timeline of a round may be newer than its state; a file may vanish that the state still promises."""
     asked = []
 
-    def rule(_now):
+    def rule(_now: Round) -> Already[str]:
         asked.append(1)
         if len(asked) == 1:
             begin_write(Ledger(storage, clock, CONFIG), "other")
@@ -419,10 +435,12 @@ def test_a_rule_that_fails_over_what_a_newer_decision_explains_is_asked_again(st
 
 
 @pytest.mark.parametrize("error", [ObjectNotFound("gone", name="x"), RolledBack("refused")], ids=["failure", "refusal"])
-def test_a_failure_that_nothing_explains_and_a_refusal_are_told_at_once(storage, clock, error):
+def test_a_failure_that_nothing_explains_and_a_refusal_are_told_at_once(
+    storage: MemoryStorage, clock: Clock, error: ObjectNotFound | RolledBack
+) -> None:
     asked = []
 
-    def rule(_now):
+    def rule(_now: Round) -> Already[str]:
         asked.append(1)
         if isinstance(error, RolledBack):
             begin_write(Ledger(storage, clock, CONFIG), "other")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.names import State, TimelineFileName, parse_timeline_file
 from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
     RestorePlan,
@@ -171,11 +171,10 @@ def test_a_commit_interprets_as_many_names_on_a_long_timeline_as_on_a_short_one(
     concurrency: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    real = timeline_module.parse_timeline_file
 
     def parse(name: str, layout: int = 2) -> Any:
         seen.append(name)
-        return real(name, layout)
+        return parse_timeline_file(name, layout)
 
     monkeypatch.setattr(timeline_module, "parse_timeline_file", parse)
     clock = TickingClock()

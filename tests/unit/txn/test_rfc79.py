@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -38,7 +37,9 @@ from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.actions.plans import claim, decide_plan
 from lakebraid.txn.actions.rescue import RollbackResult, rescue, sweep
 from lakebraid.txn.ledger.entries import LEDGER, parse_entry
+from tests.kit.effort import times
 from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
+from tests.kit.present import present
 from tests.kit.scene import TickingClock, files, make_table, row
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -50,11 +51,11 @@ IMMUTABLE = ("compaction", "logcompaction", "clustering")
 REMOVABLE = ("logcompaction", "clustering")
 
 
-def cases(*kinds: str) -> Any:
+def cases(*kinds: str) -> pytest.MarkDecorator:
     """Kinds of plans, and how many switches at storage calls and deaths before or after a call that changes something:
-    one for all, more for the first of them. Of the latter the first schedules; LAKEBRAID_SCHEDULES plays more, or all.
+    one for all, more for the first of them. Of the latter the first schedules.
     """
-    slow, some = pytest.mark.slow, {"runs_max": int(os.environ.get("LAKEBRAID_SCHEDULES") or 900)}
+    slow, some = pytest.mark.slow, {"runs_max": times(900, least=900)}
     return pytest.mark.parametrize(
         ("kind", "bounds"),
         [
@@ -79,7 +80,7 @@ class Planned:
     now_ms: int
     inputs: tuple[str, ...]
 
-    def play(self, bodies: Mapping[str, Body], *, age_ms: int = 0, **bounds: int) -> Iterator[Played]:
+    def play(self, bodies: Mapping[str, Body], *, age_ms: int = 0, **bounds: Any) -> Iterator[Played]:
         with without_threads():
             for played in every_schedule(self.objects, self.now_ms + age_ms, bodies, **bounds):
                 yield played
@@ -95,16 +96,16 @@ def planned(kind: str, *, is_removable: bool = False, is_inflight: bool = False)
     table.upsert([row("a", "1")])
     ledger = table._writing.ledger(table._config)
     base, log = sorted(files(storage), key=lambda name: ".log." in name)
-    group = parse_data_file(log).file_id
+    group = present(parse_data_file(log)).file_id
     if kind == "clustering":
         part = ClusteringSlice(group, "", base, (log,))
         requested = RequestedReplace("CLUSTER", ClusteringPlan((ClusteringGroup((part,)),)))
         content = format_requested_replace(requested, storage.url)
     else:
-        operation = CompactionOperation(group, "", parse_data_file(base).request_time, (log,), base)
+        operation = CompactionOperation(group, "", present(parse_data_file(base)).request_time, (log,), base)
         extra = {IS_RUN: "true"} if kind == "logcompaction" else {}
         content = format_compaction_plan(CompactionPlan((operation,), extra=extra))
-    start = decide_plan(ledger, "planner", kind, lambda *_: content, is_removable=is_removable)
+    start = present(decide_plan(ledger, "planner", kind, lambda *_: content, is_removable=is_removable))
     if is_inflight:
         epoch = claim(ledger, "the dead one", start, seen=None)
         place_file(storage, start, "", merged_name(kind, start, epoch), b"of the dead one")
@@ -131,7 +132,7 @@ def tiny_tasks(storage: Any, plan: Any, tasks: Any, _run_task: Any, check: Any) 
         if isinstance(task, ClusterTask):
             name = merged_name("clustering", plan.start, plan.epoch)
             place_file(storage, plan.start, task.partition, name, b"merged")
-            made.append(StagedFile(task.partition, parse_data_file(name).file_id, name, 6, 1, 0, is_base=True))
+            made.append(StagedFile(task.partition, present(parse_data_file(name)).file_id, name, 6, 1, 0, is_base=True))
             continue
         is_base = task.slice.base_name is not None
         log = LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
@@ -225,7 +226,9 @@ def claims_of(played: Played) -> int:
 
 
 @cases(*IMMUTABLE)
-def test_A_of_several_executors_of_a_new_plan_one_completes_it_and_the_others_fail_or_get_its_result(kind, bounds):
+def test_A_of_several_executors_of_a_new_plan_one_completes_it_and_the_others_fail_or_get_its_result(
+    kind: str, bounds: dict[str, int]
+) -> None:
     plan = planned(kind)
     seen = set()
     for played in plan.play({"x": executor(plan), "y": executor(plan)}, **bounds):
@@ -235,7 +238,7 @@ def test_A_of_several_executors_of_a_new_plan_one_completes_it_and_the_others_fa
 
 
 @pytest.mark.parametrize("kind", IMMUTABLE)
-def test_A_holds_for_three_executors(kind):
+def test_A_holds_for_three_executors(kind: str) -> None:
     plan = planned(kind)
     for played in plan.play({name: executor(plan) for name in "xyz"}, switches=1):
         assert state_of(plan, played) == "completed"
@@ -243,7 +246,9 @@ def test_A_holds_for_three_executors(kind):
 
 
 @cases(*IMMUTABLE)
-def test_B_whoever_takes_over_from_a_silent_executor_completes_the_plan_and_the_silent_one_does_no_harm(kind, bounds):
+def test_B_whoever_takes_over_from_a_silent_executor_completes_the_plan_and_the_silent_one_does_no_harm(
+    kind: str, bounds: dict[str, int]
+) -> None:
     plan = planned(kind)
     seen = set()
     for played in plan.play({"x": executor(plan), "time": time, "y": executor(plan)}, **bounds):
@@ -255,7 +260,9 @@ def test_B_whoever_takes_over_from_a_silent_executor_completes_the_plan_and_the_
 
 
 @cases(*IMMUTABLE)
-def test_C_a_plan_that_a_dead_executor_left_inflight_is_executed_anew_by_one_of_those_who_come(kind, bounds):
+def test_C_a_plan_that_a_dead_executor_left_inflight_is_executed_anew_by_one_of_those_who_come(
+    kind: str, bounds: dict[str, int]
+) -> None:
     plan = planned(kind, is_inflight=True)
     seen = set()
     for played in plan.play({"x": executor(plan), "y": executor(plan)}, age_ms=LONG, **bounds):
@@ -266,7 +273,7 @@ def test_C_a_plan_that_a_dead_executor_left_inflight_is_executed_anew_by_one_of_
 
 
 @pytest.mark.parametrize("kind", IMMUTABLE)
-def test_C_nobody_takes_a_plan_from_an_executor_that_has_just_beaten(kind):
+def test_C_nobody_takes_a_plan_from_an_executor_that_has_just_beaten(kind: str) -> None:
     plan = planned(kind, is_inflight=True)
     for played in plan.play({"x": executor(plan), "y": executor(plan)}, switches=1):
         assert winners(played, "x", "y") == []
@@ -277,7 +284,9 @@ def test_C_nobody_takes_a_plan_from_an_executor_that_has_just_beaten(kind):
 
 
 @cases(*REMOVABLE)
-def test_A_of_several_executors_of_a_removable_plan_one_completes_it_and_only_one_ever_tries(kind, bounds):
+def test_A_of_several_executors_of_a_removable_plan_one_completes_it_and_only_one_ever_tries(
+    kind: str, bounds: dict[str, int]
+) -> None:
     plan = planned(kind, is_removable=True)
     seen = set()
     for played in plan.play({"x": executor(plan), "y": executor(plan)}, **bounds):
@@ -288,7 +297,9 @@ def test_A_of_several_executors_of_a_removable_plan_one_completes_it_and_only_on
 
 
 @cases(*REMOVABLE)
-def test_B_nobody_takes_a_removable_plan_over_and_if_its_executor_fails_everybody_fails(kind, bounds):
+def test_B_nobody_takes_a_removable_plan_over_and_if_its_executor_fails_everybody_fails(
+    kind: str, bounds: dict[str, int]
+) -> None:
     plan = planned(kind, is_removable=True)
     for played in plan.play({"x": executor(plan), "time": time, "y": executor(plan)}, **bounds):
         assert claims_of(played) <= 1, "never executed twice"
@@ -298,7 +309,7 @@ def test_B_nobody_takes_a_removable_plan_over_and_if_its_executor_fails_everybod
 
 @pytest.mark.parametrize("kind", REMOVABLE)
 @pytest.mark.parametrize("age_ms", [0, TIMEOUT_MS + 1, LONG])
-def test_C_a_removable_plan_that_is_inflight_is_executed_by_nobody(kind, age_ms):
+def test_C_a_removable_plan_that_is_inflight_is_executed_by_nobody(kind: str, age_ms: int) -> None:
     plan = planned(kind, is_removable=True, is_inflight=True)
     for played in plan.play({"x": executor(plan), "y": executor(plan)}, age_ms=age_ms, switches=1):
         assert winners(played, "x", "y") == []
@@ -307,7 +318,7 @@ def test_C_a_removable_plan_that_is_inflight_is_executed_by_nobody(kind, age_ms)
 
 
 @cases(*REMOVABLE)
-def test_D_and_E_cleaning_leaves_a_recent_removable_plan_to_its_executor(kind, bounds):
+def test_D_and_E_cleaning_leaves_a_recent_removable_plan_to_its_executor(kind: str, bounds: dict[str, int]) -> None:
     plan = planned(kind, is_removable=True)
     for played in plan.play({"x": executor(plan), "y": cleaner}, **bounds):
         assert played.ends.get("y", RollbackResult()).plans == ()
@@ -316,7 +327,7 @@ def test_D_and_E_cleaning_leaves_a_recent_removable_plan_to_its_executor(kind, b
 
 
 @cases(*REMOVABLE)
-def test_D_cleaning_never_rolls_a_removable_plan_back_that_somebody_executes(kind, bounds):
+def test_D_cleaning_never_rolls_a_removable_plan_back_that_somebody_executes(kind: str, bounds: dict[str, int]) -> None:
     plan = planned(kind, is_removable=True)
     seen = set()
     for played in plan.play({"x": executor(plan), "y": cleaner}, age_ms=LONG, **bounds):
@@ -328,7 +339,9 @@ def test_D_cleaning_never_rolls_a_removable_plan_back_that_somebody_executes(kin
 
 
 @cases(*REMOVABLE)
-def test_D_an_executor_that_was_silent_for_long_and_rolled_back_cannot_complete(kind, bounds):
+def test_D_an_executor_that_was_silent_for_long_and_rolled_back_cannot_complete(
+    kind: str, bounds: dict[str, int]
+) -> None:
     plan = planned(kind, is_removable=True)
     seen = set()
     for played in plan.play({"x": executor(plan), "time": time, "y": cleaner}, **bounds):
@@ -339,7 +352,9 @@ def test_D_an_executor_that_was_silent_for_long_and_rolled_back_cannot_complete(
 
 
 @cases(*REMOVABLE)
-def test_E_nobody_executes_an_old_removable_plan_after_its_rollback_was_decided(kind, bounds):
+def test_E_nobody_executes_an_old_removable_plan_after_its_rollback_was_decided(
+    kind: str, bounds: dict[str, int]
+) -> None:
     plan = planned(kind, is_removable=True)
     seen = set()
     for played in plan.play({"x": cleaner, "y": executor(plan)}, age_ms=LONG, is_reduced=False, **bounds):
@@ -353,7 +368,7 @@ def test_E_nobody_executes_an_old_removable_plan_after_its_rollback_was_decided(
 
 
 @pytest.mark.parametrize("kind", IMMUTABLE)
-def test_cleaning_never_rolls_a_plan_back_that_is_not_removable_however_old_it_is(kind):
+def test_cleaning_never_rolls_a_plan_back_that_is_not_removable_however_old_it_is(kind: str) -> None:
     for plan in (planned(kind), planned(kind, is_inflight=True)):
         for played in plan.play({"x": executor(plan), "y": cleaner}, age_ms=100 * LONG, switches=1):
             assert played.ends["y"].plans == ()

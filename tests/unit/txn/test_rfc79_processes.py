@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,11 @@ class Planned:
         """What processes say that begin at the same moment."""
 
         def waiting(body: Body) -> Body:
-            return lambda table: (signal.raise_signal(STOPPED), body(table))[1]
+            def stopped_first(table: lb.Table) -> Any:
+                signal.raise_signal(STOPPED)
+                return body(table)
+
+            return stopped_first
 
         children = [started(self.path, waiting(body)) for body in bodies]
         for child in children:
@@ -152,6 +157,10 @@ def planned(table: lb.Table, kind: str, *, is_removable: bool) -> str:
     return made.instant
 
 
+def _run(start: str, table: lb.Table) -> Any:
+    return table.run(start)
+
+
 def is_done(answer: Any) -> bool:
     return not isinstance(answer, Failed)
 
@@ -164,7 +173,9 @@ def refused(answer: Any) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "is_removable"), [*((kind, False) for kind in ALL), *((k, True) for k in REMOVABLE)])
-def test_A_of_processes_that_execute_a_new_plan_at_once_one_completes_it(plan, kind, is_removable):
+def test_A_of_processes_that_execute_a_new_plan_at_once_one_completes_it(
+    plan: Callable[..., Planned], kind: str, is_removable: bool
+) -> None:
     made = plan(kind, is_removable=is_removable)
     ends = made.together(*[made.body] * 3)
     assert all(is_done(end) or refused(end) for end in ends), ends
@@ -174,7 +185,9 @@ def test_A_of_processes_that_execute_a_new_plan_at_once_one_completes_it(plan, k
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_B_nobody_takes_a_plan_from_a_process_that_beats_and_everybody_gets_its_result(plan, kind):
+def test_B_nobody_takes_a_plan_from_a_process_that_beats_and_everybody_gets_its_result(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     made = plan(kind)
     x = made.stopped(MERGED)
     y = made.run().end()
@@ -186,7 +199,9 @@ def test_B_nobody_takes_a_plan_from_a_process_that_beats_and_everybody_gets_its_
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_B_whoever_takes_over_from_a_stopped_process_completes_the_plan_and_the_sleeper_does_no_harm(plan, kind):
+def test_B_whoever_takes_over_from_a_stopped_process_completes_the_plan_and_the_sleeper_does_no_harm(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     for moment in BEFORE:
         made = plan(kind)
         x = made.stopped(moment)
@@ -199,7 +214,9 @@ def test_B_whoever_takes_over_from_a_stopped_process_completes_the_plan_and_the_
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_B_a_sleeper_that_wakes_while_another_one_is_at_its_plan_publishes_nothing(plan, kind):
+def test_B_a_sleeper_that_wakes_while_another_one_is_at_its_plan_publishes_nothing(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     made = plan(kind)
     x = made.stopped(UNDECIDED)
     let_pass(made.path)
@@ -211,7 +228,9 @@ def test_B_a_sleeper_that_wakes_while_another_one_is_at_its_plan_publishes_nothi
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_B_and_C_a_plan_whose_process_was_killed_is_executed_anew_by_one_of_those_who_come(plan, kind):
+def test_B_and_C_a_plan_whose_process_was_killed_is_executed_anew_by_one_of_those_who_come(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     for moment in (MERGED, UNDECIDED):
         made = plan(kind)
         made.killed(moment)
@@ -226,7 +245,9 @@ def test_B_and_C_a_plan_whose_process_was_killed_is_executed_anew_by_one_of_thos
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("how", [STOPPED, KILLED])
-def test_what_a_process_has_decided_before_it_was_stopped_or_killed_is_done_for_everybody(plan, kind, how):
+def test_what_a_process_has_decided_before_it_was_stopped_or_killed_is_done_for_everybody(
+    plan: Callable[..., Planned], kind: str, how: signal.Signals
+) -> None:
     made = plan(kind, is_removable=kind in REMOVABLE)
     x = made.run(DECIDED, how)
     x.wait_until_stopped() if how is STOPPED else x.wait_until_killed()
@@ -244,7 +265,9 @@ def test_what_a_process_has_decided_before_it_was_stopped_or_killed_is_done_for_
 
 
 @pytest.mark.parametrize("kind", REMOVABLE)
-def test_B_a_removable_plan_is_not_taken_over_from_a_stopped_process_which_completes_it_when_it_wakes(plan, kind):
+def test_B_a_removable_plan_is_not_taken_over_from_a_stopped_process_which_completes_it_when_it_wakes(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     made = plan(kind, is_removable=True)
     x = made.stopped(MERGED)
     let_pass(made.path)
@@ -256,7 +279,9 @@ def test_B_a_removable_plan_is_not_taken_over_from_a_stopped_process_which_compl
 
 
 @pytest.mark.parametrize("kind", REMOVABLE)
-def test_C_a_removable_plan_whose_process_was_killed_is_executed_by_nobody_and_rolled_back(plan, kind):
+def test_C_a_removable_plan_whose_process_was_killed_is_executed_by_nobody_and_rolled_back(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     for moment in (CLAIMED, UNDECIDED):
         made = plan(kind, is_removable=True)
         made.killed(moment)
@@ -266,12 +291,14 @@ def test_C_a_removable_plan_whose_process_was_killed_is_executed_by_nobody_and_r
         assert made.table.rollback().plans == (made.start,)
         made.check(is_done=False)
         again = planned(made.table, kind, is_removable=True)
-        assert is_done(started(made.path, lambda table, start=again: table.run(start)).end())
+        assert is_done(started(made.path, partial(_run, again)).end())
         assert answer(made.table) == made.rows
 
 
 @pytest.mark.parametrize("kind", REMOVABLE)
-def test_D_cleaning_leaves_a_removable_plan_to_a_process_that_beats_and_takes_it_from_a_silent_one_for_ever(plan, kind):
+def test_D_cleaning_leaves_a_removable_plan_to_a_process_that_beats_and_takes_it_from_a_silent_one_for_ever(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     for moment in (CLAIMED, UNDECIDED):
         made = plan(kind, is_removable=True)
         x = made.stopped(moment)
@@ -285,7 +312,9 @@ def test_D_cleaning_leaves_a_removable_plan_to_a_process_that_beats_and_takes_it
 
 
 @pytest.mark.parametrize("kind", REMOVABLE)
-def test_D_and_E_a_removable_plan_that_is_recent_is_left_alone_however_silent_it_is(plan, kind):
+def test_D_and_E_a_removable_plan_that_is_recent_is_left_alone_however_silent_it_is(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     for moment in (None, MERGED):
         made = plan(kind, is_removable=True, is_old=False)
         x = made.stopped(moment) if moment else None
@@ -296,7 +325,9 @@ def test_D_and_E_a_removable_plan_that_is_recent_is_left_alone_however_silent_it
 
 
 @pytest.mark.parametrize("kind", REMOVABLE)
-def test_E_whether_an_old_removable_plan_is_executed_or_rolled_back_is_decided_once(plan, kind):
+def test_E_whether_an_old_removable_plan_is_executed_or_rolled_back_is_decided_once(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     clean: Body = lambda table: table.rollback().plans  # noqa: E731
     for when, how, ends_done in (("before", KILLED, True), ("after", STOPPED, False), ("after", KILLED, False)):
         made = plan(kind, is_removable=True)
@@ -310,7 +341,9 @@ def test_E_whether_an_old_removable_plan_is_executed_or_rolled_back_is_decided_o
 
 
 @pytest.mark.parametrize("kind", REMOVABLE)
-def test_E_a_cleaner_that_was_about_to_roll_a_plan_back_sees_that_somebody_has_begun_it(plan, kind):
+def test_E_a_cleaner_that_was_about_to_roll_a_plan_back_sees_that_somebody_has_begun_it(
+    plan: Callable[..., Planned], kind: str
+) -> None:
     made = plan(kind, is_removable=True)
     x = started(made.path, lambda table: table.rollback().plans, ("before", decides("roll back")))
     x.wait_until_stopped()
@@ -325,7 +358,9 @@ def test_E_a_cleaner_that_was_about_to_roll_a_plan_back_sees_that_somebody_has_b
 
 @pytest.mark.parametrize("is_removable", [False, True])
 @pytest.mark.parametrize("kind", REMOVABLE)
-def test_a_plan_is_cancelled_unless_the_process_at_it_beats(plan, kind, is_removable):
+def test_a_plan_is_cancelled_unless_the_process_at_it_beats(
+    plan: Callable[..., Planned], kind: str, is_removable: bool
+) -> None:
     made = plan(kind, is_removable=is_removable, is_old=False)
     x = made.stopped(MERGED)
     cancel: Body = lambda table: table.rollback(plan=made.start).plans  # noqa: E731
@@ -338,7 +373,7 @@ def test_a_plan_is_cancelled_unless_the_process_at_it_beats(plan, kind, is_remov
     made.check(is_done=False)
 
 
-def test_the_plan_of_a_compaction_is_never_cancelled(plan):
+def test_the_plan_of_a_compaction_is_never_cancelled(plan: Callable[..., Planned]) -> None:
     made = plan("compaction")
     made.killed(MERGED)
     let_pass(made.path)

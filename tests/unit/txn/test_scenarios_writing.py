@@ -184,7 +184,9 @@ def planned_beside_an_archiver(at: int) -> int:
     (done,) = scene.compact(beside)
     assert done.rows == 2, f"a log file was left out: archived before call {at}"
     assert answer(scene.table) == {"a": "archived", "b": "kept"}
-    return next(call.number for call in beside._storage.calls if call.is_entry()) + 1  # type: ignore[attr-defined]
+    watched: Any = beside._storage
+    entry: Call = next(call for call in watched.calls if call.is_entry())
+    return entry.number + 1
 
 
 @pytest.mark.slow
@@ -226,7 +228,7 @@ def test_f9_a_speculative_attempt_that_overtakes_the_first_leaves_one_file(when:
 
     hook = once(lambda call: call.name == "create" and call.target.startswith(place), overtake)
     write = scene.begin(row("a", "1"), table=scene.other(before=hook))
-    assert hook.done  # type: ignore[attr-defined]
+    assert hook.done
     scene.commit(write)
     assert scene.check() == [{"a": "1"}]
     assert len([name for name in files(scene.storage) if write.start in name]) == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lakebraid.clock import Clock as AnyClock
 from lakebraid.clock import SystemClock
 from lakebraid.errors import ClaimLost, CommitRefused, RolledBack, StorageError, UnsupportedTable
 from lakebraid.format.names import State
@@ -25,7 +26,7 @@ from lakebraid.storage import LocalStorage, MemoryStorage, Storage
 from lakebraid.txn.actions import plans
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, write_status
-from lakebraid.txn.hudi.file_lock import LOCK, FileLock
+from lakebraid.txn.hudi.file_lock import LOCK, FileHold, FileLock
 from lakebraid.txn.ledger.ledger import Ledger
 from tests.kit import hudi_model
 from tests.kit.hudi_model import (
@@ -49,8 +50,8 @@ clock, storage, hudi = hudi_model.clock, hudi_model.storage, hudi_model.hudi  # 
 # Times
 
 
-def test_our_times_exceed_everything_that_hudi_put_on_the_timeline(storage, hudi):
-    hudi.clock = Clock(storage.clock.ms + 60_000)
+def test_our_times_exceed_everything_that_hudi_put_on_the_timeline(storage: MemoryStorage, hudi: Hudi) -> None:
+    hudi.clock = Clock(storage.clock.now_ms() + 60_000)
     done, pending = hudi.commit(), hudi.begin()
     on = shared(storage)
     start = begin_write(on, "a")
@@ -58,13 +59,13 @@ def test_our_times_exceed_everything_that_hudi_put_on_the_timeline(storage, hudi
     assert publish(on, "a", start) > start
 
 
-def test_the_lock_is_held_whenever_we_decide(storage):
+def test_the_lock_is_held_whenever_we_decide(storage: MemoryStorage) -> None:
     class Watching(MemoryStorage):
-        def create(self, name, data):
+        def create(self, name: str, data: bytes) -> None:
             assert "ledger/" not in name or LOCK in self._objects
             super().create(name, data)
 
-        def copy(self, source, target):
+        def copy(self, source: str, target: str) -> None:
             assert LOCK in self._objects
             super().copy(source, target)
 
@@ -78,7 +79,7 @@ def test_the_lock_is_held_whenever_we_decide(storage):
 # Writes that Hudi takes back
 
 
-def test_a_write_that_hudi_rolled_back_is_refused_and_no_longer_open(storage, hudi):
+def test_a_write_that_hudi_rolled_back_is_refused_and_no_longer_open(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
     start = begin_write(on, "a")
     hudi.roll_back(start)
@@ -92,7 +93,7 @@ def test_a_write_that_hudi_rolled_back_is_refused_and_no_longer_open(storage, hu
     assert not any(name.startswith(f"{start}_") for name in names(storage))
 
 
-def test_a_write_that_hudi_is_about_to_roll_back_is_refused(storage, hudi):
+def test_a_write_that_hudi_is_about_to_roll_back_is_refused(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
     start = begin_write(on, "a")
     hudi.plan_rollback(start)
@@ -101,14 +102,14 @@ def test_a_write_that_hudi_is_about_to_roll_back_is_refused(storage, hudi):
     assert write_status(shared(storage), start) == "refused"
 
 
-def test_hudis_rollback_of_another_write_does_not_disturb_ours(storage, hudi):
+def test_hudis_rollback_of_another_write_does_not_disturb_ours(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
     start = begin_write(on, "a")
     hudi.plan_rollback(hudi.begin())
     assert publish(on, "a", start) in completions(storage)
 
 
-def test_a_torn_rollback_plan_of_hudi_stops_nobody(storage, hudi):
+def test_a_torn_rollback_plan_of_hudi_stops_nobody(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
     start = begin_write(on, "a")
     hudi.put(hudi.begin()[:-1] + "9", "rollback", State.REQUESTED, data=b"Obj\x01torn")
@@ -118,7 +119,9 @@ def test_a_torn_rollback_plan_of_hudi_stops_nobody(storage, hudi):
 # Entries that came too late
 
 
-def test_an_entry_whose_maker_died_is_void_if_hudi_went_on_and_its_writer_publishes_after_hudi(storage, hudi):
+def test_an_entry_whose_maker_died_is_void_if_hudi_went_on_and_its_writer_publishes_after_hudi(
+    storage: MemoryStorage, hudi: Hudi
+) -> None:
     on = shared(storage)
     start = begin_write(on, "a")
     decided_but_dead(storage, start)
@@ -131,7 +134,7 @@ def test_an_entry_whose_maker_died_is_void_if_hudi_went_on_and_its_writer_publis
     assert completions(storage) == [between, completion]
 
 
-def test_an_entry_whose_maker_died_comes_true_if_hudi_did_nothing(storage):
+def test_an_entry_whose_maker_died_comes_true_if_hudi_did_nothing(storage: MemoryStorage) -> None:
     start = begin_write(shared(storage), "a")
     decided_but_dead(storage, start)
     begin_write(shared(storage), "b")
@@ -139,7 +142,7 @@ def test_an_entry_whose_maker_died_comes_true_if_hudi_did_nothing(storage):
     assert len(completions(storage)) == 1
 
 
-def test_a_begin_whose_maker_died_before_hudi_went_on_leaves_nothing(storage, hudi):
+def test_a_begin_whose_maker_died_before_hudi_went_on_leaves_nothing(storage: MemoryStorage, hudi: Hudi) -> None:
     killed(storage, "copy", "requested$", lambda dying: begin_write(dying, "a"))
     hudi.commit()
     start = begin_write(shared(storage), "b")
@@ -147,7 +150,7 @@ def test_a_begin_whose_maker_died_before_hudi_went_on_leaves_nothing(storage, hu
     assert [name for name in names(storage) if name.endswith("inflight")][-1:] == [f"{start}.deltacommit.inflight"]
 
 
-def test_a_begin_that_was_half_on_the_timeline_is_finished(storage, hudi):
+def test_a_begin_that_was_half_on_the_timeline_is_finished(storage: MemoryStorage, hudi: Hudi) -> None:
     killed(storage, "copy", "inflight$", lambda dying: begin_write(dying, "a"))
     hudi.commit()
     begin_write(shared(storage), "b")
@@ -155,7 +158,7 @@ def test_a_begin_that_was_half_on_the_timeline_is_finished(storage, hudi):
     assert len(shared(storage).newest().state.open) == 2
 
 
-def test_several_void_entries_in_a_row_are_all_passed_over(storage, hudi):
+def test_several_void_entries_in_a_row_are_all_passed_over(storage: MemoryStorage, hudi: Hudi) -> None:
     start = begin_write(shared(storage), "a")
     for _ in range(3):
         decided_but_dead(storage, start)
@@ -164,7 +167,7 @@ def test_several_void_entries_in_a_row_are_all_passed_over(storage, hudi):
     assert len(completions(storage)) == 4
 
 
-def test_a_void_entry_cannot_come_true_any_more(storage, hudi):
+def test_a_void_entry_cannot_come_true_any_more(storage: MemoryStorage, hudi: Hudi) -> None:
     start = begin_write(shared(storage), "a")
     decided_but_dead(storage, start)
     void = shared(storage).newest()
@@ -175,7 +178,9 @@ def test_a_void_entry_cannot_come_true_any_more(storage, hudi):
 
 
 @pytest.mark.parametrize("tidy", [True, False])
-def test_a_published_write_that_hudi_archived_is_not_taken_for_void(storage, hudi, tidy):
+def test_a_published_write_that_hudi_archived_is_not_taken_for_void(
+    storage: MemoryStorage, hudi: Hudi, tidy: bool
+) -> None:
     start = begin_write(shared(storage), "a")
     if tidy:
         publish(shared(storage), "a", start)
@@ -197,12 +202,12 @@ def test_a_published_write_that_hudi_archived_is_not_taken_for_void(storage, hud
 class Fickle:
     """Hudi's `close()` deletes the lock when our check is asked for the n-th time; `then` is what Hudi does next."""
 
-    def __init__(self, storage: Storage, clock: Clock, when: int, then: Callable[[], object]) -> None:
+    def __init__(self, storage: Storage, clock: AnyClock, when: int, then: Callable[[], object]) -> None:
         self.storage, self.clock, self.when, self.then = storage, clock, when, then
         self.asked: list[int] = []
 
-    def __call__(self, *how):
-        hold = FileLock(self.storage, self.clock)(*how)
+    def __call__(self, stand_in: Callable[[], None] = lambda: None) -> FileHold:
+        hold = FileLock(self.storage, self.clock)(stand_in)
         check = hold.check
 
         def lost() -> bool:
@@ -212,16 +217,16 @@ class Fickle:
                 self.then()
             return check()
 
-        hold.check = lost
+        hold.check = lost  # type: ignore[method-assign]
         return hold
 
 
-def fickle(storage: Storage, when: int, then=lambda: None) -> Ledger:
+def fickle(storage: MemoryStorage, when: int, then: Callable[[], object] = lambda: None) -> Ledger:
     return shared(storage, lock=Fickle(storage, storage.clock, when, then))
 
 
 @pytest.mark.parametrize("when", [1, 2])
-def test_a_lock_that_is_lost_while_deciding_lets_hudi_go_first(storage, hudi, when):
+def test_a_lock_that_is_lost_while_deciding_lets_hudi_go_first(storage: MemoryStorage, hudi: Hudi, when: int) -> None:
     start = begin_write(shared(storage), "a")
     completion = publish(fickle(storage, when, hudi.commit), "a", start)
     assert completions(storage)[1] == completion
@@ -229,7 +234,7 @@ def test_a_lock_that_is_lost_while_deciding_lets_hudi_go_first(storage, hudi, wh
 
 
 @pytest.mark.parametrize("when", [1, 2])
-def test_a_lock_that_is_lost_without_consequence_makes_no_second_decision(storage, when):
+def test_a_lock_that_is_lost_without_consequence_makes_no_second_decision(storage: MemoryStorage, when: int) -> None:
     start = begin_write(shared(storage), "a")
     completion = publish(fickle(storage, when), "a", start)
     assert completions(storage) == [completion]
@@ -239,7 +244,7 @@ def test_a_lock_that_is_lost_without_consequence_makes_no_second_decision(storag
 # The table itself
 
 
-def test_nothing_is_decided_while_hudi_restores(storage, hudi):
+def test_nothing_is_decided_while_hudi_restores(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
     start = begin_write(on, "a")
     hudi.put("20260102030500000", "restore", State.REQUESTED)
@@ -248,7 +253,9 @@ def test_nothing_is_decided_while_hudi_restores(storage, hudi):
     assert completions(storage) == []
 
 
-def test_a_metadata_table_that_hudi_made_meanwhile_stops_the_commit_but_not_the_rollback(storage):
+def test_a_metadata_table_that_hudi_made_meanwhile_stops_the_commit_but_not_the_rollback(
+    storage: MemoryStorage,
+) -> None:
     on = shared(storage)
     start = begin_write(on, "a")
     storage.replace(
@@ -259,7 +266,7 @@ def test_a_metadata_table_that_hudi_made_meanwhile_stops_the_commit_but_not_the_
     assert roll_back(on, "a", start)
 
 
-def test_settings_that_were_changed_meanwhile_refuse_the_commit(storage):
+def test_settings_that_were_changed_meanwhile_refuse_the_commit(storage: MemoryStorage) -> None:
     on = shared(storage)
     start = begin_write(on, "a")
     storage.replace(
@@ -279,7 +286,7 @@ def planned(on: Ledger) -> str:
     return start
 
 
-def test_a_plan_of_ours_that_hudi_executed_is_not_published_twice(storage, hudi):
+def test_a_plan_of_ours_that_hudi_executed_is_not_published_twice(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
     start = planned(on)
     epoch = plans.claim(on, "c", start, seen=None)
@@ -289,7 +296,7 @@ def test_a_plan_of_ours_that_hudi_executed_is_not_published_twice(storage, hudi)
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_claim_is_lost_when_hudi_rolls_the_attempt_back(storage, hudi, done):
+def test_a_claim_is_lost_when_hudi_rolls_the_attempt_back(storage: MemoryStorage, hudi: Hudi, done: bool) -> None:
     on = shared(storage)
     start = planned(on)
     epoch = plans.claim(on, "c", start, seen=None)
@@ -301,7 +308,7 @@ def test_a_claim_is_lost_when_hudi_rolls_the_attempt_back(storage, hudi, done):
         plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata())
 
 
-def test_a_plan_of_hudi_can_be_claimed_and_published(storage, hudi):
+def test_a_plan_of_hudi_can_be_claimed_and_published(storage: MemoryStorage, hudi: Hudi) -> None:
     start = hudi.begin("compaction")
     hudi.remove(start, State.INFLIGHT, action="compaction")
     on = shared(storage)
@@ -319,10 +326,15 @@ def test_with_real_locks_completions_appear_in_the_order_of_their_times(tmp_path
     order: list[list[str]] = []
 
     class Watched(FileLock):
-        def __call__(self, *how):
-            hold = super().__call__(*how)
+        def __call__(self, stand_in: Callable[[], None] = lambda: None) -> FileHold:
+            hold = super().__call__(stand_in)
             give_back = hold._give_back
-            hold._give_back = lambda: (order.append(completions(storage)), give_back())  # while it is held
+
+            def noted() -> None:
+                order.append(completions(storage))  # while it is held
+                give_back()
+
+            hold._give_back = noted  # type: ignore[method-assign]
             return hold
 
     def ours(writer: int) -> None:
@@ -344,13 +356,17 @@ def test_with_real_locks_completions_appear_in_the_order_of_their_times(tmp_path
     assert all(after[: len(before)] == before for before, after in zip(order, order[1:], strict=False))
 
 
-def test_hudis_lock_is_kept_until_every_clock_that_hudi_allows_has_passed_the_time_given(storage, clock):
+def test_hudis_lock_is_kept_until_every_clock_that_hudi_allows_has_passed_the_time_given(
+    storage: MemoryStorage, clock: Clock
+) -> None:
     """A Hudi writer takes its next time from its own clock alone, which may be late by the skew."""
     start = begin_write(shared(storage), "a")
     assert clock.ms >= parse_instant_time(start, CONFIG.zone) + 200
 
 
-def test_a_claim_that_hudi_rolled_back_is_lost_though_hudi_made_an_inflight_file_again(storage, hudi, clock):
+def test_a_claim_that_hudi_rolled_back_is_lost_though_hudi_made_an_inflight_file_again(
+    storage: MemoryStorage, hudi: Hudi, clock: Clock
+) -> None:
     """Published all the same, it would name files that Hudi's rollback deleted."""
     on = shared(storage)
     plan = CompactionPlan((CompactionOperation("f", "", "1"),))

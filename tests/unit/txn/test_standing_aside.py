@@ -13,6 +13,7 @@ from lakebraid.errors import StorageError, WriteConflict
 from lakebraid.txn.liveness.waiting import stand_aside
 from lakebraid.writing.transaction import Transaction
 from tests.kit.clustering import Grove
+from tests.kit.present import present
 from tests.kit.scene import Call, Scene, TickingClock, WatchedStorage, row, table_on
 
 pytestmark = pytest.mark.unit
@@ -58,44 +59,44 @@ class Met:
         return self.clock.waits
 
 
-def test_a_refused_write_waits_until_whoever_is_at_its_file_groups_has_ended():
+def test_a_refused_write_waits_until_whoever_is_at_its_file_groups_has_ended() -> None:
     met = Met()
     rival = met.begin("a")
     met.clock.meanwhile = lambda waits: rival.commit() if waits == 4 else None
     assert len(met.wait()) == 5, "three looks at the rival, and two that saw nobody"
 
 
-def test_a_write_that_has_announced_nothing_may_be_about_to_touch_the_same_groups():
+def test_a_write_that_has_announced_nothing_may_be_about_to_touch_the_same_groups() -> None:
     met = Met()
     rival = met.begin()
     met.clock.meanwhile = lambda waits: rival.abort() if waits == 3 else None
     assert len(met.wait()) == 4
 
 
-def test_nobody_waits_for_a_writer_of_other_groups():
+def test_nobody_waits_for_a_writer_of_other_groups() -> None:
     met = Met()
     met.begin("b")
     assert len(met.wait()) == 2
 
 
 @pytest.mark.parametrize(("attempt", "seconds"), [(0, limits.ASIDE_SECONDS), (2, 4 * limits.ASIDE_SECONDS), (29, 4.0)])
-def test_nobody_waits_long_for_a_writer_that_takes_its_time(attempt, seconds):
+def test_nobody_waits_long_for_a_writer_that_takes_its_time(attempt: int, seconds: float) -> None:
     met = Met()
     met.begin("a")
     assert seconds <= sum(met.wait(attempt)) < seconds + 2 * limits.ASIDE_LOOK_SECONDS
 
 
-def test_of_those_who_wait_the_second_sees_the_first_begin():
+def test_of_those_who_wait_the_second_sees_the_first_begin() -> None:
     met = Met()
     rivals: list[Transaction] = []
     met.clock.meanwhile = lambda waits: rivals.append(met.begin("a")) if waits == 2 else None
     assert len(met.wait()) > 3, "nobody was there at its first look, somebody at its second"
 
 
-def test_a_write_that_a_pending_clustering_refused_waits_until_it_is_done():
+def test_a_write_that_a_pending_clustering_refused_waits_until_it_is_done() -> None:
     clock = Waiting()
     grove = Grove(groups=2, clock=clock)
-    plan = grove.table.plan_clustering()
+    plan = present(grove.table.plan_clustering())
     with pytest.raises(WriteConflict) as caught:
         grove.table.upsert([row("00", "new")], retries=0)
     clock.waits.clear()
@@ -104,7 +105,7 @@ def test_a_write_that_a_pending_clustering_refused_waits_until_it_is_done():
     assert len(clock.waits) == 4
 
 
-def test_a_store_that_does_not_answer_ends_the_waiting():
+def test_a_store_that_does_not_answer_ends_the_waiting() -> None:
     met = Met()
 
     def fails(_: object) -> None:
@@ -118,7 +119,7 @@ def test_a_store_that_does_not_answer_ends_the_waiting():
     assert len(met.clock.waits) == 1
 
 
-def test_an_upsert_that_was_refused_lets_the_one_at_its_groups_go_first(monkeypatch):
+def test_an_upsert_that_was_refused_lets_the_one_at_its_groups_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     met = Met()
     rival = met.begin("a")
     publish = Transaction._publish
@@ -161,7 +162,7 @@ class Rewriting:
         transaction.write([row(key, "earlier", 2)])
         if is_at_work:
             transaction._stage()  # its file is announced and written, as at the beginning of its commit
-            transaction._stage = lambda: None
+            transaction._stage = lambda: None  # type: ignore[method-assign]  # not twice
         return transaction
 
     def upsert(self, *, key: str = "a", retries: int | None = None) -> int:
@@ -173,7 +174,7 @@ class Rewriting:
         return str(self.scene.table.to_arrow(["v"], where=[("id", "=", key)])["v"][0])
 
 
-def test_a_rewrite_lets_the_one_that_began_before_it_end_and_is_not_refused(rewriting):
+def test_a_rewrite_lets_the_one_that_began_before_it_end_and_is_not_refused(rewriting: Rewriting) -> None:
     earlier = rewriting.begin("a")
     rewriting.clock.meanwhile = lambda waits: earlier.commit() if waits == 3 else None
     assert rewriting.upsert() == 1
@@ -182,7 +183,7 @@ def test_a_rewrite_lets_the_one_that_began_before_it_end_and_is_not_refused(rewr
     assert rewriting.scene.table.audit().findings.counts == {}
 
 
-def test_a_rewrite_waits_for_those_who_are_about_to_begin_theirs(rewriting):
+def test_a_rewrite_waits_for_those_who_are_about_to_begin_theirs(rewriting: Rewriting) -> None:
     earlier = rewriting.begin("a", is_at_work=False)
     rewriting.clock.meanwhile = lambda waits: earlier.commit() if waits == 2 else None
     assert rewriting.upsert() == 1
@@ -190,7 +191,7 @@ def test_a_rewrite_waits_for_those_who_are_about_to_begin_theirs(rewriting):
 
 
 @pytest.mark.parametrize("who", ["of other groups", "that has been there for long"])
-def test_a_rewrite_does_not_wait_for_writers(who, rewriting):
+def test_a_rewrite_does_not_wait_for_writers(who: str, rewriting: Rewriting) -> None:
     if who == "of other groups":
         rewriting.begin("b")
     else:
@@ -200,7 +201,7 @@ def test_a_rewrite_does_not_wait_for_writers(who, rewriting):
     assert not rewriting.clock.waits
 
 
-def test_a_rewrite_does_not_wait_for_one_that_began_later(rewriting):
+def test_a_rewrite_does_not_wait_for_one_that_began_later(rewriting: Rewriting) -> None:
     ours = rewriting.scene.other()
     later: list[Transaction] = []
 
@@ -215,21 +216,21 @@ def test_a_rewrite_does_not_wait_for_one_that_began_later(rewriting):
     assert later and not rewriting.clock.waits
 
 
-def test_nobody_waits_much_longer_than_its_own_work_takes(rewriting):
+def test_nobody_waits_much_longer_than_its_own_work_takes(rewriting: Rewriting) -> None:
     rewriting.begin("a")
     assert rewriting.upsert() == 1, "the slow one is overtaken"
     patience = limits.PATIENT_TIMES * WORK_SECONDS
     assert patience - limits.ASIDE_LOOK_SECONDS <= sum(rewriting.clock.waits) < patience + 3 * limits.ASIDE_LOOK_SECONDS
 
 
-def test_little_work_is_not_worth_waiting_for(monkeypatch, rewriting):
+def test_little_work_is_not_worth_waiting_for(monkeypatch: pytest.MonkeyPatch, rewriting: Rewriting) -> None:
     monkeypatch.setattr(limits, "REWRITTEN_BYTES_PER_SECOND", 1e9)
     rewriting.begin("a")
     assert rewriting.upsert() == 1
     assert sum(rewriting.clock.waits) <= 2 * limits.ASIDE_LOOK_SECONDS
 
 
-def test_as_long_as_one_after_the_other_ends_it_goes_on_waiting(rewriting):
+def test_as_long_as_one_after_the_other_ends_it_goes_on_waiting(rewriting: Rewriting) -> None:
     queue = [rewriting.begin("a") for _ in range(4)]
     rewriting.clock.meanwhile = lambda waits: queue.pop(0).abort() if waits % 7 == 0 and queue else None
     assert rewriting.upsert() == 1
@@ -238,7 +239,7 @@ def test_as_long_as_one_after_the_other_ends_it_goes_on_waiting(rewriting):
 
 
 @pytest.mark.parametrize("how", ["without retries", "in steps"])
-def test_who_is_not_done_again_does_not_wait(how, rewriting):
+def test_who_is_not_done_again_does_not_wait(how: str, rewriting: Rewriting) -> None:
     rewriting.begin("a")
     if how == "without retries":
         rewriting.upsert(retries=0)
@@ -249,9 +250,10 @@ def test_who_is_not_done_again_does_not_wait(how, rewriting):
     assert not rewriting.clock.waits
 
 
-def test_where_writers_never_wait_nobody_stands_aside_for_a_stream():
-    scene = Scene(clock=Waiting())
+def test_where_writers_never_wait_nobody_stands_aside_for_a_stream() -> None:
+    clock = Waiting()
+    scene = Scene(clock=clock)
     scene.begin(row("a", "x"))
-    scene.clock.waits.clear()
+    clock.waits.clear()
     scene.table._destination.wait(WriteConflict("overwritten", groups=[]), 0)
-    assert len(scene.clock.waits) == 1
+    assert len(clock.waits) == 1

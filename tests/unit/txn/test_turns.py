@@ -42,7 +42,7 @@ def ledger_on(storage: Any, clock: Any, *, may_ask: bool = False) -> Ledger:
     return Ledger(storage, clock, config, may_ask=may_ask)
 
 
-def test_a_slow_decision_gets_through_beside_writers_that_never_pause(storage):
+def test_a_slow_decision_gets_through_beside_writers_that_never_pause(storage: MemoryStorage) -> None:
     clock, stop, rounds = SystemClock(), threading.Event(), []
 
     def hurry() -> None:
@@ -75,7 +75,7 @@ def test_a_slow_decision_gets_through_beside_writers_that_never_pause(storage):
     assert marks(storage) == []
 
 
-def test_nobody_waits_longer_than_a_moment_for_one_who_does_not_come(storage):
+def test_nobody_waits_longer_than_a_moment_for_one_who_does_not_come(storage: MemoryStorage) -> None:
     clock = TickingClock()
     storage.create(f"{LEDGER}/turn.abc", b"")
     begun = clock.monotonic()
@@ -83,7 +83,7 @@ def test_nobody_waits_longer_than_a_moment_for_one_who_does_not_come(storage):
     assert clock.monotonic() - begun < 2 * limits.TURN_WAIT_SECONDS_MAX + 0.1
 
 
-def test_who_loses_again_and_again_asks_again_for_as_long_as_its_rounds_take(storage):
+def test_who_loses_again_and_again_asks_again_for_as_long_as_its_rounds_take(storage: MemoryStorage) -> None:
     clock, asked = TickingClock(), []
 
     def think(now: Round) -> Decision[None]:
@@ -104,7 +104,9 @@ def test_who_loses_again_and_again_asks_again_for_as_long_as_its_rounds_take(sto
 @pytest.mark.parametrize(
     ("mark", "seconds"), [("turn.03000.abc", 3.0), ("turn.99999.abc", 8.0), ("turn.1e500.abc", 1.0)]
 )
-def test_others_wait_for_as_long_as_somebody_asks_and_not_for_ever(storage, mark, seconds):
+def test_others_wait_for_as_long_as_somebody_asks_and_not_for_ever(
+    storage: MemoryStorage, mark: str, seconds: float
+) -> None:
     clock = TickingClock()
     storage.create(f"{LEDGER}/{mark}", b"")
     begun = clock.monotonic()
@@ -112,8 +114,9 @@ def test_others_wait_for_as_long_as_somebody_asks_and_not_for_ever(storage, mark
     assert seconds <= clock.monotonic() - begun < seconds + 0.5
 
 
-def test_a_mark_that_a_dead_process_left_is_ignored_and_removed(storage):
+def test_a_mark_that_a_dead_process_left_is_ignored_and_removed(storage: MemoryStorage) -> None:
     storage.create(f"{LEDGER}/turn.abc", b"")
+    assert isinstance(storage.clock, TickingClock)
     storage.clock.ms += limits.TURN_MS_MAX + 1000
     clock = TickingClock()
     ledger_on(storage, clock).decide("x", deciding)
@@ -122,7 +125,7 @@ def test_a_mark_that_a_dead_process_left_is_ignored_and_removed(storage):
     assert marks(storage) == []
 
 
-def test_without_lost_rounds_a_decision_makes_no_call_more(storage):
+def test_without_lost_rounds_a_decision_makes_no_call_more(storage: MemoryStorage) -> None:
     ledger_on(storage, storage.clock).decide("w", deciding)
     counts = []
     for may_ask in (False, True):
@@ -132,7 +135,7 @@ def test_without_lost_rounds_a_decision_makes_no_call_more(storage):
     assert counts[0] == counts[1]
 
 
-def test_a_mark_is_no_entry_and_whoever_asks_too_is_not_stopped_by_it(storage):
+def test_a_mark_is_no_entry_and_whoever_asks_too_is_not_stopped_by_it(storage: MemoryStorage) -> None:
     before = ledger_on(storage, storage.clock).newest()
     storage.create(f"{LEDGER}/turn.abc", b"")
     assert ledger_on(storage, storage.clock).newest() == before
@@ -142,7 +145,7 @@ def test_a_mark_is_no_entry_and_whoever_asks_too_is_not_stopped_by_it(storage):
     assert clock.monotonic() - begun < limits.TURN_WAIT_SECONDS_MAX
 
 
-def test_a_table_with_a_mark_reads_and_writes_as_ever():
+def test_a_table_with_a_mark_reads_and_writes_as_ever() -> None:
     table = make_table(MemoryStorage("memory://other", TickingClock()), TickingClock())
     table._storage.create(f"{LEDGER}/turn.abc", b"")
     table.upsert([row("a", "1")])

@@ -52,7 +52,7 @@ def _luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_can_be_read_on_every_ground(theme) -> None:
+def test_text_can_be_read_on_every_ground(theme: str) -> None:
     palette = _palettes()[theme]
     pairs = [(text, ground) for text in ("text", "muted", "accent", "ok") for ground in ("bg", "panel", "band")]
     pairs += [("warn", "warn-bg"), ("warn", "panel"), ("rollback", "panel"), ("on", "write"), ("on", "compaction")]
@@ -61,7 +61,7 @@ def test_text_can_be_read_on_every_ground(theme) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_kind_stands_out_from_the_ground(theme) -> None:
+def test_every_kind_stands_out_from_the_ground(theme: str) -> None:
     palette = _palettes()[theme]
     weak = {(k, g): c for k in KINDS for g in ("bg", "band", "panel") if (c := _contrast(palette[k], palette[g])) < 3}
     assert weak == {}

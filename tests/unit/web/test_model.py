@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,19 +24,19 @@ pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def model() -> dict:
+def model() -> dict[str, Any]:
     return model_of(told())
 
 
-def _lane(model: dict, instant: dict) -> str:
-    return model["lanes"][instant["lane"]]["name"]
+def _lane(model: dict[str, Any], instant: dict[str, Any]) -> str:
+    return str(model["lanes"][instant["lane"]]["name"])
 
 
-def _starting(model: dict, digits: str) -> dict:
+def _starting(model: dict[str, Any], digits: str) -> dict[str, Any]:
     return next(i for i in model["instants"] if i["start"].endswith(digits))
 
 
-def test_every_writer_has_a_lane_and_services_have_lanes_of_their_own(model) -> None:
+def test_every_writer_has_a_lane_and_services_have_lanes_of_their_own(model: dict[str, Any]) -> None:
     assert [lane["name"] for lane in model["lanes"] if lane["service"]] == [
         "compaction",
         "clean",
@@ -46,14 +48,14 @@ def test_every_writer_has_a_lane_and_services_have_lanes_of_their_own(model) -> 
     assert {_lane(model, i) for i in model["instants"] if i["kind"] == "compaction"} == {"compaction"}
 
 
-def test_an_instant_tells_its_times_rows_files_and_partitions(model) -> None:
+def test_an_instant_tells_its_times_rows_files_and_partitions(model: dict[str, Any]) -> None:
     first = _starting(model, "120000011")
     assert (first["completion"], first["rows"], first["files"]) == ("20260302120004001", 400, 8)
     assert first["t1"] - first["t0"] == 3990 and first["bytes"] > 0
     assert first["partitions"] == ["Bergen", "Lima", "Oslo", "Rome"] and _lane(model, first) == "backfill"
 
 
-def test_a_write_that_spans_a_compaction_s_plan_is_late_for_it(model) -> None:
+def test_a_write_that_spans_a_compaction_s_plan_is_late_for_it(model: dict[str, Any]) -> None:
     late = {i["start"]: i["late"] for i in model["instants"] if "late" in i}
     assert late == {"20260302120058001": "20260302120106001", "20260302120358001": "20260302120406001"}
 
@@ -66,7 +68,9 @@ def test_a_write_that_shares_no_group_with_a_compaction_is_not_late_for_it() -> 
     assert not [i for i in model_of(story.play())["instants"] if "late" in i]
 
 
-def test_writes_that_were_taken_back_are_shown_with_their_writer_and_why_though_their_files_are_gone(model) -> None:
+def test_writes_that_were_taken_back_are_shown_with_their_writer_and_why_though_their_files_are_gone(
+    model: dict[str, Any],
+) -> None:
     gone = {i["start"]: i for i in model["instants"] if "by" in i}
     assert {start: i["state"] for start, i in gone.items()} == {
         "20260302120100001": "taken back",
@@ -78,7 +82,7 @@ def test_writes_that_were_taken_back_are_shown_with_their_writer_and_why_though_
     assert _lane(model, refused) == "schema-b" and "RFC-82, row 8" in refused["why"]["why"]
 
 
-def test_open_writes_and_plans_are_in_the_picture_and_in_the_status(model) -> None:
+def test_open_writes_and_plans_are_in_the_picture_and_in_the_status(model: dict[str, Any]) -> None:
     pending = [(i["kind"], i["state"]) for i in model["instants"] if i["state"] in ("requested", "inflight")]
     assert pending == [("compaction", "requested"), ("deltacommit", "inflight")]
     assert [p["instant"] for p in model["status"]["plans"]] == ["20260302120512001"]
@@ -86,7 +90,7 @@ def test_open_writes_and_plans_are_in_the_picture_and_in_the_status(model) -> No
     assert _starting(model, "120512001")["plan"][0][1:] == [6, True]
 
 
-def test_slices_name_their_files_and_the_instants_that_made_them(model) -> None:
+def test_slices_name_their_files_and_the_instants_that_made_them(model: dict[str, Any]) -> None:
     group, barrier, base, logs = model["slices"][1]
     assert model["groups"][group][0] == "Bergen" and barrier == "20260302120406001"
     maker = model["instants"][model["files"][base][1]]
@@ -116,7 +120,7 @@ def test_beyond_the_limits_the_newest_instants_and_the_files_in_use_stay() -> No
     assert model["left_out"]["files"] > 0
 
 
-def test_tables_that_only_hudi_wrote_are_shown_whole(tmp_path) -> None:
+def test_tables_that_only_hudi_wrote_are_shown_whole(tmp_path: Path) -> None:
     for name in names():
         reference = unpack(name, tmp_path / name)
         model = build_model(load_facts(open_storage(reference.path), SystemClock()))
@@ -128,7 +132,8 @@ def test_a_second_look_reads_no_completed_instant_again() -> None:
     story = Story()
     story.write(0, 1, "w")
     story.play()
-    watched, known = WatchedStorage(story.storage), {}
+    watched = WatchedStorage(story.storage)
+    known: dict[Any, Any] = {}
     load_facts(watched, story.clock, known)
     watched.calls.clear()
     load_facts(watched, story.clock, known)
@@ -156,7 +161,7 @@ def test_five_thousand_instants_fit_into_three_megabytes() -> None:
     assert len(render_page(build_model(long_facts(5000)))) < 3_000_000
 
 
-def test_no_text_of_a_table_can_end_the_script_or_fill_a_place_of_the_page(model) -> None:
+def test_no_text_of_a_table_can_end_the_script_or_fill_a_place_of_the_page(model: dict[str, Any]) -> None:
     evil = "</script><!--<script>{{style}}\u2028"
     page = render_page({**model, "table": {**model["table"], "name": evil}})
     body = page.partition('<script id="model" type="application/json">')[2].partition("</script>")[0]

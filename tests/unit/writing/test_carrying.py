@@ -36,7 +36,8 @@ def begin(t: lb.Table, operation: Any = "upsert", columns: pa.Schema = ROWS) -> 
 
 
 def travelled(carried: Carried) -> Carried:
-    return pickle.loads(pickle.dumps(carried))
+    arrived: Carried = pickle.loads(pickle.dumps(carried))
+    return arrived
 
 
 def written(carried: Carried, *rows: tuple[str, int, str], task: int = 1000) -> list[Any]:

@@ -22,7 +22,7 @@ CDC = {"hoodie.table.cdc.enabled": "true"}
 
 
 def make(where: Path, **changes: Any) -> lb.Table:
-    given = {"ordering_fields": "ts", "buckets": 1, "properties": CDC} | changes
+    given: dict[str, Any] = {"ordering_fields": "ts", "buckets": 1, "properties": CDC, **changes}
     return lb.Table.create(where / "t", "id string, ts bigint, p string", record_keys="id", **given)
 
 
@@ -206,7 +206,7 @@ def test_a_rewritten_base_file_has_its_changes_beside_it_as_the_mode_says(tmp_pa
     done = t.upsert([row("a", 2), row("b", 4), row("d", 1)])  # b loses
     ((start, told),) = cdc_files(t).items()
     assert start == done.instant
-    full = [
+    full: list[dict[str, Any]] = [
         {"op": "u", "record_key": "a", "ts_ms": start, "before": row("a", 1), "after": row("a", 2)},
         {"op": "i", "record_key": "d", "ts_ms": start, "before": None, "after": row("d", 1)},
     ]

@@ -15,6 +15,7 @@ from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.model.config import parse_config
 from lakebraid.model.creation.plan import plan_table
 from lakebraid.table.loading import load_config
+from tests.kit.effort import times
 from tests.kit.scene import Scene, answer, files, once, row
 
 pytestmark = pytest.mark.unit
@@ -96,7 +97,7 @@ _CHANGES = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=times(15), deadline=None)
 @given(st.lists(_CHANGES, min_size=1, max_size=4), st.sampled_from(KINDS), st.booleans())
 def test_any_sequence_of_writes_gives_what_a_dictionary_gives(
     writes: list[list[tuple[str, str, int]]], kind: tuple[str, str], by_event: bool

@@ -101,7 +101,7 @@ ARROW: dict[str, Callable[[pa.Table], Any]] = {
 
 @pytest.mark.parametrize("way", ARROW)
 def test_columns_of_other_types_are_taken_value_by_value(table: Table, way: str) -> None:
-    exact = {"i": [7.0], "l": [Decimal("2.0")], "f": [0.5], "d": [2**53], "m": [1.5], "mm": [7]}
+    exact: dict[str, list[Any]] = {"i": [7.0], "l": [Decimal("2.0")], "f": [0.5], "d": [2**53], "m": [1.5], "mm": [7]}
     table.upsert(ARROW[way](pa.table({"id": [1.0], "ts": [Decimal("3.0")], **exact})), evolve=False)
     (found,) = table.to_arrow(columns=["id", "ts", *exact]).to_pylist()
     assert found == {"id": 1, "ts": 3} | {name: held(values[0], KINDS[name]) for name, values in exact.items()}

@@ -52,12 +52,14 @@ def _assert_as_before(table: lb.Table, expected: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("block_format", ["parquet", "avro"])
-def test_a_row_that_is_too_large_is_refused_and_one_at_the_limit_is_read(tmp_path, monkeypatch, kind, block_format):
+def test_a_row_that_is_too_large_is_refused_and_one_at_the_limit_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, block_format: str
+) -> None:
     table = _table(tmp_path, kind)
     fixed = _rows(id=["a"], v=[""]).nbytes
     monkeypatch.setattr(limits, "ROW_BYTES_MAX", 100_000)
     fitting = "x" * (100_000 - fixed)
-    how = {"block_format": block_format} if kind == "mor" else {}
+    how: dict[str, Any] = {"block_format": block_format} if kind == "mor" else {}
     for text in (fitting[:-1], fitting):
         table.upsert(_rows(id=["a", "b"], v=[text, "y"]), **how)
         _assert_as_before(table, {"a": text, "b": "y"})
@@ -67,7 +69,9 @@ def test_a_row_that_is_too_large_is_refused_and_one_at_the_limit_is_read(tmp_pat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_that_is_too_long_is_refused_and_one_at_the_limit_is_read(tmp_path, monkeypatch, kind):
+def test_a_key_that_is_too_long_is_refused_and_one_at_the_limit_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     table = _table(tmp_path, kind)
     monkeypatch.setattr(limits, "KEY_BYTES_MAX", 1000)
     table.upsert(_rows(id=["k" * 1000], v=["x" * 2000]))
@@ -77,7 +81,7 @@ def test_a_key_that_is_too_long_is_refused_and_one_at_the_limit_is_read(tmp_path
     _assert_as_before(table, {"k" * 1000: "x" * 2000})
 
 
-def test_keys_as_long_as_they_may_be_are_read_from_base_files(tmp_path):
+def test_keys_as_long_as_they_may_be_are_read_from_base_files(tmp_path: Path) -> None:
     long = "k" * limits.KEY_BYTES_MAX
     table = _table(tmp_path, "cow")
     table.upsert(_rows(id=[long, "a"], v=["x", "y"]))
@@ -87,14 +91,16 @@ def test_keys_as_long_as_they_may_be_are_read_from_base_files(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("block_format", ["parquet", "avro"])
-def test_a_table_with_as_many_columns_as_there_may_be_is_read(tmp_path, monkeypatch, kind, block_format):
+def test_a_table_with_as_many_columns_as_there_may_be_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, block_format: str
+) -> None:
     """Log blocks add Hudi's columns, and captured changes have every row twice."""
     written = limits.SCHEMA_FIELDS_WRITTEN_MAX // 1000
     monkeypatch.setattr("lakebraid.model.schema.user_schema.SCHEMA_FIELDS_WRITTEN_MAX", written)
     monkeypatch.setattr(limits, "SCHEMA_FIELDS_MAX", limits.SCHEMA_FIELDS_MAX // 1000)
     names = ["id", *(f"c{n}" for n in range(written - 1))]
     table = _table(tmp_path, kind, pa.schema([(name, pa.string()) for name in names]))
-    how = {"block_format": block_format} if kind == "mor" else {}
+    how: dict[str, Any] = {"block_format": block_format} if kind == "mor" else {}
     for value in ("a", "b"):
         table.upsert([{"id": "1", **dict.fromkeys(names[1:], value)}], **how)
     assert lb.Table.open(table.path).to_arrow().to_pylist()[0]["c7"] == "b"
@@ -104,7 +110,7 @@ def test_a_table_with_as_many_columns_as_there_may_be_is_read(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_column_nested_as_deeply_as_it_may_be_is_read(tmp_path, kind):
+def test_a_column_nested_as_deeply_as_it_may_be_is_read(tmp_path: Path, kind: str) -> None:
     nested: pa.DataType = pa.int64()
     value: Any = 5
     for _ in range(limits.SCHEMA_DEPTH_WRITTEN_MAX - 1):
@@ -120,7 +126,7 @@ def test_a_column_nested_as_deeply_as_it_may_be_is_read(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["mor", "cow"])
-def test_a_footer_that_no_reader_takes_is_not_written(tmp_path, kind):
+def test_a_footer_that_no_reader_takes_is_not_written(tmp_path: Path, kind: str) -> None:
     table = _table(tmp_path, kind)
     with _bounded(PARQUET_FOOTER_BYTES_MAX=100), pytest.raises(lb.InvalidArgument, match="footer of"):
         table.upsert(_rows(id=["b"], v=["y"]))
@@ -130,7 +136,7 @@ def test_a_footer_that_no_reader_takes_is_not_written(tmp_path, kind):
 
 
 @pytest.mark.parametrize(("limit", "most"), [("LOG_BLOCKS_MAX", 3), ("LOG_FILE_BYTES_MAX", 5000)])
-def test_a_log_file_that_no_reader_takes_is_not_written(tmp_path, limit, most):
+def test_a_log_file_that_no_reader_takes_is_not_written(tmp_path: Path, limit: str, most: int) -> None:
     table = _table(tmp_path)
     table.upsert(_rows(id=["a"], v=["x"]))
     rows = _rows(id=[f"{n}" for n in range(40)], v=[f"{n}" * 100 for n in range(40)])
@@ -142,7 +148,7 @@ def test_a_log_file_that_no_reader_takes_is_not_written(tmp_path, limit, most):
     _assert_as_before(table, {"a": "x"})
 
 
-def test_a_block_header_that_no_reader_takes_is_not_written(tmp_path):
+def test_a_block_header_that_no_reader_takes_is_not_written(tmp_path: Path) -> None:
     table = _table(tmp_path)
     table.upsert(_rows(id=["a"], v=["x"]))
     with _bounded(BLOCK_HEADER_VALUE_BYTES_MAX=100), pytest.raises(lb.InvalidArgument, match="of them its header"):
@@ -150,7 +156,7 @@ def test_a_block_header_that_no_reader_takes_is_not_written(tmp_path):
     _assert_as_before(table, {"a": "x"})
 
 
-def test_an_entry_that_no_reader_takes_is_not_written_to_the_ledger(tmp_path):
+def test_an_entry_that_no_reader_takes_is_not_written_to_the_ledger(tmp_path: Path) -> None:
     table = _table(tmp_path)
     table.upsert(_rows(id=["a"], v=["x"]))
     newest = max((tmp_path / "t/.hoodie/.lakebraid/ledger").iterdir(), key=lambda path: path.name)
@@ -162,7 +168,7 @@ def test_an_entry_that_no_reader_takes_is_not_written_to_the_ledger(tmp_path):
     _assert_as_before(table, {"a": "x", "b": "y"})
 
 
-def test_a_map_of_overwrites_that_no_reader_takes_is_not_written(tmp_path):
+def test_a_map_of_overwrites_that_no_reader_takes_is_not_written(tmp_path: Path) -> None:
     table = _table(tmp_path, partition_by="v")
     table.upsert(_rows(id=["a", "b"], v=["x", "y"]))
     with _bounded(REPLACED_MAP_BYTES_MAX=60), pytest.raises(lb.InvalidArgument, match="map of them"):
@@ -170,7 +176,9 @@ def test_a_map_of_overwrites_that_no_reader_takes_is_not_written(tmp_path):
     _assert_as_before(table, {"a": "x", "b": "y"})
 
 
-def test_a_result_that_does_not_fit_into_memory_is_a_clear_error_and_can_be_read_in_batches(tmp_path, monkeypatch):
+def test_a_result_that_does_not_fit_into_memory_is_a_clear_error_and_can_be_read_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = _table(tmp_path, "cow", properties={"hoodie.parquet.small.file.limit": "0"})
     for part in "ab":
         table.insert(_rows(id=[f"{part}{n}" for n in range(100)], v=["x" * 1000] * 100))
@@ -183,7 +191,7 @@ def test_a_result_that_does_not_fit_into_memory_is_a_clear_error_and_can_be_read
 
 
 @pytest.mark.parametrize("block_format", ["parquet", "avro"])
-def test_logs_that_do_not_fit_into_memory_are_a_clear_error(tmp_path, block_format):
+def test_logs_that_do_not_fit_into_memory_are_a_clear_error(tmp_path: Path, block_format: str) -> None:
     table = _table(tmp_path)
     for part in "ab":
         table.upsert(_rows(id=[f"{part}{n}" for n in range(100)], v=["x" * 1000] * 100), block_format=block_format)
@@ -195,7 +203,7 @@ def test_logs_that_do_not_fit_into_memory_are_a_clear_error(tmp_path, block_form
     assert table.to_arrow().num_rows == 200
 
 
-def test_a_page_that_does_not_fit_into_memory_is_a_clear_error(tmp_path):
+def test_a_page_that_does_not_fit_into_memory_is_a_clear_error(tmp_path: Path) -> None:
     table = _table(tmp_path, "cow")
     table.upsert(_rows(id=["a"], v=["x" * 200_000]))
     with (

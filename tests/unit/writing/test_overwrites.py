@@ -262,7 +262,7 @@ def test_a_damaged_map_stops_a_writer_before_it_gives_a_bucket_a_second_id(data:
     t = table()
     t.insert_overwrite(rows("p", a="2"))
     (name,) = maps(t)
-    t._writing.storage.replace(f"{MAPS}/{name}", data)  # type: ignore[attr-defined]
+    t._writing.storage.replace(f"{MAPS}/{name}", data)
     with pytest.raises(CorruptFile):
         another(t).upsert(rows("p", a="3"))
     with pytest.raises(CorruptFile):

@@ -362,7 +362,7 @@ def test_an_upsert_of_columns_is_done_again_until_its_keys_are_settled() -> None
     slow: Table = table_on(WatchedStorage(stage.storage, after=fast), stage.clock)
     rows = pa.table({"id": [NEW], "a": ["slow"]})
     slow.upsert(pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches()), columns=["id", "a"])
-    assert fast.done  # type: ignore[attr-defined]
+    assert fast.done
     assert by_key(stage.table.to_arrow())[NEW] == {"id": NEW, "ts": None, "a": "slow", "b": "fast", "c": None}
     assert len(skeletons_in(stage)) == 1
 

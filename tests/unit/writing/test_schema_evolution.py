@@ -81,7 +81,7 @@ def test_a_row_of_rfc_82(row: int, begun: Any, meanwhile: Any, own: pa.Schema, *
         assert keys(scene) == sorted(["ours", *others])
 
 
-def test_every_pattern_of_three_schemas_is_a_row_or_a_vanished_schema():
+def test_every_pattern_of_three_schemas_is_a_row_or_a_vanished_schema() -> None:
     found = {pattern(a, b, c) for a in (None, S1) for b in (None, S1, S2) for c in (S1, S2, S3)}
     assert found - {*RFC_82} == {"a-a", "a-b"}
 

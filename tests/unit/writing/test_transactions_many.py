@@ -132,7 +132,7 @@ def test_the_calls_of_a_commit_are_few_and_do_not_grow_with_the_buckets_it_touch
     storage = MemoryStorage("memory://cost", TickingClock())
     make_table(storage, storage.clock, buckets=buckets)
     watched = WatchedStorage(storage)
-    table = table_on(watched, storage.clock)  # type: ignore[arg-type]
+    table = table_on(watched, storage.clock)
     rows = [row(f"k{n}", "x") for n in range(600)]
     first, *others = [counted(table, watched, rows) for _ in range(3)]
     assert others == [19, 19]
@@ -144,7 +144,7 @@ def test_the_calls_of_a_commit_do_not_grow_with_the_commits_before_it() -> None:
     storage = MemoryStorage("memory://cost", TickingClock())
     make_table(storage, storage.clock)
     watched = WatchedStorage(storage)
-    table = table_on(watched, storage.clock)  # type: ignore[arg-type]
+    table = table_on(watched, storage.clock)
     counts = [counted(table, watched, [row("a", str(n))]) for n in range(100)]
     assert counts[0] <= 24
     assert {*counts[1:]} == {19}

@@ -45,7 +45,7 @@ def begin_write(
     columns: tuple[str, ...] | None = None,
     batch: Batch | None = None,
     writer: str = "",
-    beat: Callable[[str], None] | None = None,
+    beat: Callable[[str], object] | None = None,
     seen: Callable[[Round, str], None] | None = None,
 ) -> str:
     """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
