@@ -46,6 +46,8 @@ class Sum:
     requests: dict[str, int]
     bytes: dict[str, int]
     round_trips: int
+    slept_s: float = 0.0
+    """What was injected, of all requests together: a lone writer without parallel requests waits as long at any load."""
 
     def per(self, times: int) -> dict[str, Any]:
         """For each of so many commits, or queries."""
@@ -53,27 +55,28 @@ class Sum:
         return {
             "requests": sum(self.requests.values()) / times,
             "round_trips": self.round_trips / times,
+            "slept_s": self.slept_s / times,
             "kilobytes": sum(self.bytes.values()) / times / 1000,
             **each,
         }
 
 
-def summed(calls: Sequence[Call], *, writers: int = 1) -> Sum:
-    """Of one process; the round trips of several at once would mean nothing, so there are none with more than one."""
+def summed(calls: Sequence[Call]) -> Sum:
+    """Of one process: the round trips of several at once would mean nothing."""
     requests, sizes = Counter[str](), Counter[str]()
     for call in calls:
         requests[call.kind] += 1
         sizes[call.kind] += call.size
-    return Sum(dict(requests), dict(sizes), round_trips(calls) if writers == 1 else 0)
+    return Sum(dict(requests), dict(sizes), round_trips(calls), sum(call.slept for call in calls))
 
 
 def added(sums: Iterable[Sum]) -> Sum:
-    requests, sizes, trips = Counter[str](), Counter[str](), 0
+    requests, sizes, trips, slept = Counter[str](), Counter[str](), 0, 0.0
     for one in sums:
         requests.update(one.requests)
         sizes.update(one.bytes)
-        trips += one.round_trips
-    return Sum(dict(requests), dict(sizes), trips)
+        trips, slept = trips + one.round_trips, slept + one.slept_s
+    return Sum(dict(requests), dict(sizes), trips, slept)
 
 
 def round_trips(calls: Iterable[Call]) -> int:

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures lakebraid as on an object store.
+
+    python -m benchmarks.cloud                                    # injected latencies, and the model: about ten minutes
+    python -m benchmarks.cloud --quick                            # a minute or so
+    python -m benchmarks.cloud --parts injected --lognormal --writers 1 4 16 64
+    python -m benchmarks.cloud --parts model                      # 1 to 256 writers, today's protocol and the one with asks
+    python -m benchmarks.cloud --parts s3 delta --faults 0.01     # a real S3 server behind the slow proxy; delta-rs beside
+    python -m benchmarks.cloud --compare before.json              # ratios beside an earlier run
+
+Latencies are sleeps, so figures hold on a busy machine as long as its load leaves the processes some CPU: the load is
+written beside them. A wrong answer ends the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.cloud import report
+from benchmarks.cloud.grounds import Ground, Injected
+from benchmarks.cloud.latency import TAIL, Latencies
+from benchmarks.cloud.workloads import lone_commits, reads
+from benchmarks.cloud.writers import contention
+from benchmarks.suite.facts import facts, load
+from benchmarks.suite.row import Row, Rows, rounded
+
+
+MEMORY = "/dev/shm"
+
+
+def main(given: list[str] | None = None) -> None:
+    asked = _arguments().parse_args(given)
+    known, rows = facts(quick=asked.quick) | {"load before": load()}, []
+    for part in asked.parts:
+        print(f"{part}, load {load()}\n{report.HEAD}", flush=True)
+        for row in PARTS[part](asked):
+            rows.append(rounded(row | {"load": float(load())}))
+            print(report.line(row), flush=True)
+            _save(asked.out, known | {"load after": load()}, rows)
+    if asked.compare:
+        before = json.loads(asked.compare.read_text("utf-8"))
+        print("\n".join(report.compared(rows, before["rows"])))
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["injected"], metavar="PART")
+    parser.add_argument("--quick", action="store_true", help="small sizes: a minute or so")
+    parser.add_argument("--lognormal", action="store_true", help=f"p99 of a request is {TAIL:g} times the median")
+    parser.add_argument("--only", nargs="+", choices=("commits", "reads", "writers"), metavar="WORK")
+    parser.add_argument("--writers", type=int, nargs="+", help="how many at once; 1 4 16 64 unless told")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/out/cloud.json"), help="the figures, as JSON")
+    parser.add_argument("--compare", type=Path, metavar="FILE.json", help="an earlier run, for ratios beside it")
+    return parser
+
+
+def _injected(asked: argparse.Namespace) -> Iterator[Row]:
+    latencies = Latencies(tail=TAIL if asked.lognormal else 1.0)
+    # In memory where that can be had: a busy disk takes as long for an fsync as an object store for a put.
+    folder = tempfile.mkdtemp(prefix="lakebraid-cloud-", dir=MEMORY if Path(MEMORY).is_dir() else None)
+    try:
+        yield from _on(Injected(folder, latencies), asked)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _on(ground: Ground, asked: argparse.Namespace) -> Iterator[Row]:
+    counts = asked.writers or ((1, 4) if asked.quick else (1, 4, 16, 64))
+    works: dict[str, Callable[[], Iterator[Row]]] = {
+        "commits": lambda: lone_commits(ground, quick=asked.quick),
+        "reads": lambda: reads(ground, quick=asked.quick),
+        "writers": lambda: contention(ground, counts, quick=asked.quick, seed=asked.seed),
+    }
+    for name in asked.only or works:
+        for row in works[name]():
+            yield {"ground": ground.title} | row
+
+
+def _save(path: Path, known: dict, rows: Rows) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    path.write_text(f'{{"facts": {json.dumps(known, indent=1)},\n"rows": [\n  {lines}\n]}}\n', "utf-8")
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {"injected": _injected}
+
+if __name__ == "__main__":
+    main()
