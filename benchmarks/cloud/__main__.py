@@ -24,11 +24,11 @@ from pathlib import Path
 from benchmarks.cloud import report
 from benchmarks.cloud.grounds import Ground, Injected
 from benchmarks.cloud.latency import TAIL, Latencies
+from benchmarks.cloud.model.run import COUNTS, modelled
 from benchmarks.cloud.workloads import lone_commits, reads
 from benchmarks.cloud.writers import contention
 from benchmarks.suite.facts import facts, load
 from benchmarks.suite.row import Row, Rows, rounded
-
 
 MEMORY = "/dev/shm"
 
@@ -49,11 +49,12 @@ def main(given: list[str] | None = None) -> None:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["injected"], metavar="PART")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["injected", "model"], metavar="PART")
     parser.add_argument("--quick", action="store_true", help="small sizes: a minute or so")
     parser.add_argument("--lognormal", action="store_true", help=f"p99 of a request is {TAIL:g} times the median")
     parser.add_argument("--only", nargs="+", choices=("commits", "reads", "writers"), metavar="WORK")
     parser.add_argument("--writers", type=int, nargs="+", help="how many at once; 1 4 16 64 unless told")
+    parser.add_argument("--faults", type=float, default=0.0, help="the share of requests to S3 that fail")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/cloud.json"), help="the figures, as JSON")
     parser.add_argument("--compare", type=Path, metavar="FILE.json", help="an earlier run, for ratios beside it")
@@ -68,6 +69,28 @@ def _injected(asked: argparse.Namespace) -> Iterator[Row]:
         yield from _on(Injected(folder, latencies), asked)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _s3(asked: argparse.Namespace) -> Iterator[Row]:
+    from benchmarks.cloud.server import s3  # noqa: PLC0415 - only this part needs what the tests need
+
+    with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
+        yield from _on(ground, asked)
+
+
+def _delta(asked: argparse.Namespace) -> Iterator[Row]:
+    from benchmarks.cloud.delta import beside  # noqa: PLC0415 - the same
+    from benchmarks.cloud.server import s3  # noqa: PLC0415 - the same
+
+    with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
+        for row in beside(ground, asked.writers or ((1, 4) if asked.quick else (1, 4, 16)), quick=asked.quick):
+            yield {"ground": ground.title} | row
+
+
+def _model(asked: argparse.Namespace) -> Iterator[Row]:
+    counts = asked.writers or ((1, 4, 16) if asked.quick else COUNTS)
+    for row in modelled(Latencies(tail=TAIL if asked.lognormal else 1.0), counts, asked.seed):
+        yield {"ground": f"model, {'lognormal' if asked.lognormal else 'constant'}"} | row
 
 
 def _on(ground: Ground, asked: argparse.Namespace) -> Iterator[Row]:
@@ -88,7 +111,12 @@ def _save(path: Path, known: dict, rows: Rows) -> None:
     path.write_text(f'{{"facts": {json.dumps(known, indent=1)},\n"rows": [\n  {lines}\n]}}\n', "utf-8")
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {"injected": _injected}
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
+    "injected": _injected,
+    "model": _model,
+    "s3": _s3,
+    "delta": _delta,
+}
 
 if __name__ == "__main__":
     main()
