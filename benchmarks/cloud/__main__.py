@@ -6,7 +6,8 @@
     python -m benchmarks.cloud --parts injected --lognormal --writers 1 4 16 64
     python -m benchmarks.cloud --parts model                      # 1 to 256 writers, today's protocol and the one with asks
     python -m benchmarks.cloud --parts s3 delta --faults 0.01     # a real S3 server behind the slow proxy; delta-rs beside
-    python -m benchmarks.cloud --compare before.json              # ratios beside an earlier run
+    python -m benchmarks.cloud --compare benchmarks/results/cloud.json             # ratios beside an earlier run
+    python -m benchmarks.cloud --out benchmarks/results/cloud.json --draw docs/pictures
 
 Latencies are sleeps, so figures hold on a busy machine as long as its load leaves the processes some CPU: the load is
 written beside them. A wrong answer ends the run.
@@ -35,16 +36,21 @@ MEMORY = "/dev/shm"
 
 def main(given: list[str] | None = None) -> None:
     asked = _arguments().parse_args(given)
+    before = json.loads(asked.compare.read_text("utf-8"))["rows"] if asked.compare else []
+    kept = json.loads(asked.out.read_text("utf-8"))["rows"] if asked.add and asked.out.exists() else []
     known, rows = facts(quick=asked.quick) | {"load before": load()}, []
-    for part in asked.parts:
+    for part in () if asked.draw else asked.parts:
         print(f"{part}, load {load()}\n{report.HEAD}", flush=True)
         for row in PARTS[part](asked):
-            rows.append(rounded(row | {"load": float(load())}))
+            rows.append(rounded(row | {"load": float(load()), "date": known["date"]}))
             print(report.line(row), flush=True)
-            _save(asked.out, known | {"load after": load()}, rows)
-    if asked.compare:
-        before = json.loads(asked.compare.read_text("utf-8"))
-        print("\n".join(report.compared(rows, before["rows"])))
+            _save(asked.out, known | {"load after": load()}, report.with_rows(kept, rows))
+    if before:
+        print("\n".join(report.compared(rows, before)))
+    if asked.draw:
+        from benchmarks.cloud.pictures import draw  # noqa: PLC0415 - every process that is started imports this module
+
+        draw(json.loads(asked.out.read_text("utf-8"))["rows"], asked.draw)
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -57,6 +63,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--faults", type=float, default=0.0, help="the share of requests to S3 that fail")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/cloud.json"), help="the figures, as JSON")
+    parser.add_argument("--add", action="store_true", help="keep what --out has of other measurements")
+    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="measure nothing, draw the pictures of --out")
     parser.add_argument("--compare", type=Path, metavar="FILE.json", help="an earlier run, for ratios beside it")
     return parser
 

@@ -38,6 +38,12 @@ def compared(rows: Rows, before: Rows) -> Iterable[str]:
             yield f"{row['ground'] + ': ' + row['workload']:60.60} {row['writers']:7} {cells}"
 
 
+def with_rows(kept: Rows, rows: Rows) -> Rows:
+    """Those that were there before and are not measured anew, then the new ones."""
+    new = {_key(row) for row in rows}
+    return [*(row for row in kept if _key(row) not in new), *rows]
+
+
 def _key(row: Row) -> tuple[str, str, int]:
     return row["ground"], row["workload"], row["writers"]
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,8 @@ def run(ground: Ground, writers: int, commits: int, seed: int = 0) -> Row:
         notes = [json.loads((Path(folder) / f"{number}.json").read_text()) for number in range(writers)]
     _check(ground.direct(name), notes)
     sent = summed(ground.sent()) if ground.sees_all_processes else added(Sum(**note["sent"]) for note in notes)
+    if ground.sees_all_processes and writers > 1:
+        sent = replace(sent, round_trips=0)  # of requests of several processes in one heap nothing is in a row
     return {"workload": f"commits of 1,000 rows, {BUCKETS} buckets", "writers": writers, **_seen(notes, sent)}
 
 
