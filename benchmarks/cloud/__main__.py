@@ -84,6 +84,7 @@ def _s3(asked: argparse.Namespace) -> Iterator[Row]:
 
     with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
         yield from _on(ground, asked)
+        print(f"faults: {ground.faults() or 'none'}")
 
 
 def _delta(asked: argparse.Namespace) -> Iterator[Row]:

@@ -112,6 +112,11 @@ class S3:
         with urllib.request.urlopen(f"{self.proxy}/.calls", timeout=60) as answer:
             return [Call(*call) for call in json.load(answer)]
 
+    def faults(self) -> dict[str, int]:
+        """How many requests were made to fail since the proxy began, by kind and way."""
+        with urllib.request.urlopen(f"{self.proxy}/.faults", timeout=60) as answer:
+            return dict(json.load(answer))
+
     def url(self, name: str) -> str:
         return f"s3://{self.bucket}/{name}"
 

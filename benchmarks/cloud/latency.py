@@ -16,7 +16,7 @@ MEDIAN_MS: Final[Mapping[str, float]] = MappingProxyType(
 """Of small objects, within one region."""
 KINDS: Final = tuple(MEDIAN_MS)
 TAIL: Final = 4.0
-"""p99 of the lognormal, as a multiple of the median: what LEDGER2's model was computed with."""
+"""p99 of the lognormal, as a multiple of the median: as the design of asks reckons."""
 _Z99: Final = 2.3263478740408408
 """99 % of a normal distribution lie below so many standard deviations."""
 PAGE: Final = 1000

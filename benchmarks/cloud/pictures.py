@@ -31,14 +31,15 @@ BESIDE: Mapping[str, tuple[str, str, str, str]] = {
 
 def draw(rows: Rows, folder: Path) -> None:
     """Of what is among the rows; the others are left as they are."""
-    drawings = {
-        "bench-cloud_writers.svg": _writers(rows, LINES),
-        "bench-cloud_beside.svg": _writers(rows, BESIDE),
-        "bench-cloud_requests.svg": _requests(rows),
-    }
-    for name, figure in drawings.items():
-        if figure is not None:
-            figure.savefig(folder / name, metadata={"Date": None})
+    with mpl.rc_context(STYLE):
+        drawings = {
+            "bench-cloud_writers.svg": _writers(rows, LINES),
+            "bench-cloud_beside.svg": _writers(rows, BESIDE),
+            "bench-cloud_requests.svg": _requests(rows),
+        }
+        for name, figure in drawings.items():
+            if figure is not None:
+                figure.savefig(folder / name, metadata={"Date": None})
 
 
 def _writers(rows: Rows, lines: Mapping[str, tuple[str, str, str, str]]) -> Figure | None:
@@ -48,22 +49,21 @@ def _writers(rows: Rows, lines: Mapping[str, tuple[str, str, str, str]]) -> Figu
     }
     if not any(found.values()):
         return None
-    with mpl.rc_context(STYLE):
-        figure, (rate, latency, requests) = _panels(3)
-        for label, points in found.items():
-            _, _, colour, style = lines[label]
-            for axes, figures in ((rate, "commits_per_s"), (latency, "p50_s"), (requests, "requests")):
-                if points:
-                    _line(axes, points, "writers", figures, label, colour, style)
-        counts = sorted({row["writers"] for points in found.values() for row in points})
-        for axes in (rate, latency, requests):
-            _log_x(axes, counts, "writers")
-            _log_y(axes)
-        _name(rate, "Published", "commits/s")
-        _name(latency, "Latency, p50", "seconds")
-        _name(requests, "Requests", "per commit")
-        figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines))
-        return figure
+    figure, (rate, latency, requests) = _panels(3)
+    for label, points in found.items():
+        _, _, colour, style = lines[label]
+        for axes, figures in ((rate, "commits_per_s"), (latency, "p50_s"), (requests, "requests")):
+            if points:
+                _line(axes, points, "writers", figures, label, colour, style)
+    counts = sorted({row["writers"] for points in found.values() for row in points})
+    for axes in (rate, latency, requests):
+        _log_x(axes, counts, "writers")
+        _log_y(axes)
+    _name(rate, "Published", "commits/s")
+    _name(latency, "Latency, p50", "seconds")
+    _name(requests, "Requests", "per commit")
+    figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines))
+    return figure
 
 
 def _requests(rows: Rows) -> Figure | None:
@@ -73,13 +73,12 @@ def _requests(rows: Rows) -> Figure | None:
     ]
     if not lone:
         return None
-    with mpl.rc_context(STYLE):
-        figure, (trips, seconds) = _panels(2, sharey=True)
-        figure.set_size_inches(9.6, 0.9 + 0.36 * len(lone))
-        names = [row["workload"] for row in lone]
-        _bars(trips, names, [row["round_trips"] for row in lone], (BLUE,))
-        trips.set_title("Round trips in a row")
-        _bars(seconds, names, [row["p50_s"] for row in lone], (ORANGE,))
-        seconds.set_title("Seconds, p50")
-        seconds.invert_yaxis()  # it shares the axis that is turned already
-        return figure
+    figure, (trips, seconds) = _panels(2, sharey=True)
+    figure.set_size_inches(9.6, 0.9 + 0.36 * len(lone))
+    names = [row["workload"] for row in lone]
+    _bars(trips, names, [row["round_trips"] for row in lone], (BLUE,))
+    trips.set_title("Round trips in a row")
+    _bars(seconds, names, [row["p50_s"] for row in lone], (ORANGE,))
+    seconds.set_title("Seconds, p50")
+    seconds.invert_yaxis()  # it shares the axis that is turned already
+    return figure

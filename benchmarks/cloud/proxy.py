@@ -4,7 +4,7 @@
     python -m benchmarks.cloud.proxy --to http://127.0.0.1:9000 --tail 4 --faults 0.01 --seed 1
 
 Prints its address and ends with its standard input, so it never outlives who started it. It answers itself to
-/.calls (all requests so far, as JSON) and /.forget.
+/.calls (all requests so far, as JSON), /.faults (how many failed, by kind and way) and /.forget (the calls).
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -52,6 +54,7 @@ class Proxy:
         self._to = where.hostname or "127.0.0.1", where.port or 80
         self._latencies, self._faults, self._chance = latencies, faults, random.Random(seed)
         self._calls: list[Call] = []
+        self._failed = Counter[str]()
         self._free = asyncio.Semaphore(CONNECTIONS_MAX)
 
     async def start(self) -> int:
@@ -76,6 +79,8 @@ class Proxy:
         kind = kind_of(request.first[0], request.first[1], request.headers)
         seconds, fault = self._latencies.seconds(kind, self._chance), self._faults.drawn(self._chance)
         begin, size = time.monotonic(), len(request.body)
+        if fault:
+            self._failed[f"{kind} {fault}"] += 1
         await asyncio.sleep(seconds / 2)
         told = b""
         if fault in _REFUSALS:
@@ -104,6 +109,8 @@ class Proxy:
         match request.first[1]:
             case "/.calls":
                 return _plain("200 OK", json.dumps(self._calls).encode())
+            case "/.faults":
+                return _plain("200 OK", json.dumps(self._failed).encode())
             case "/.forget":
                 self._calls.clear()
                 return _plain("200 OK", b"")
@@ -131,6 +138,7 @@ async def _main(given: argparse.Namespace) -> None:
     port = await Proxy(given.to, latencies, faults, given.seed).start()
     print(f"http://127.0.0.1:{port}", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)
+    os._exit(0)  # clients keep connections open; each would be told with a traceback that it is cancelled
 
 
 def _arguments() -> argparse.ArgumentParser:

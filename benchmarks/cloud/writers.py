@@ -89,13 +89,10 @@ def work(ground: Ground, name: str, number: int, commits: int, folder: str, read
 def _seen(notes: list[dict[str, Any]], sent: Sum) -> Row:
     spans = [span for note in notes for span in note["spans"]]
     begun = min(begin for begin, _ in spans)
-    all_busy_until = min(note["spans"][-1][1] for note in notes if note["spans"])
     walls = [end - begin for begin, end in spans]
-    meanwhile = sum(end <= all_busy_until for _, end in spans)
     return {
         "commits": len(spans),
         "commits_per_s": len(spans) / (max(end for _, end in spans) - begun),
-        "commits_per_s_all_busy": meanwhile / (all_busy_until - begun),
         "p50_s": percentile(walls, 0.5),
         "p99_s": percentile(walls, 0.99),
         "slowest_s": max(walls),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol with asks (group commit): what LEDGER2 describes, as far as latency and requests go.
+"""The protocol with asks (group commit), as far as latency and requests go; the product does not have it yet.
 
 A wish is an object beside the entries; the creator of the next entry decides all that it has seen. Not played: failures,
-expiry, heavy decisions. Where that text leaves a choice (when to poll, whom to help) its hints are played.
+expiry, heavy decisions. Safety is no matter here: nothing is lost in this store.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ DATA_PUTS = 8
 FEW_FILES = 4
 ASKS_MAX = 256
 ALONE_AFTER = 3
+COPY = Request("copy", resend=True)
 
 
 @dataclass(eq=False, slots=True)
@@ -37,16 +38,11 @@ class Ask:
 @dataclass(slots=True)
 class Entry:
     asks: list[Ask]
-    copied: int = 0
     is_marked: bool = False
 
     @property
     def files(self) -> int:
         return sum(FILES[ask.kind] for ask in self.asks)
-
-    @property
-    def is_true(self) -> bool:
-        return self.copied >= self.files
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +77,6 @@ class Folder:
         self.entries.append(Entry(decided))
         self.asks = [ask for ask in self.asks if not ask.slot]
         return True
-
-    def copy(self, number: int) -> None:
-        self.entries[number - 1].copied += 1
 
     def mark(self, number: int) -> None:
         self.entries[number - 1].is_marked = True
@@ -144,7 +137,7 @@ class Writer:
                 return None, None, None
             self.known = number
             yield [self._list(), Request("put"), Request("head")]  # the last ones: markers, partition
-            files = [Request("copy", lambda: self.folder.copy(number), resend=True)] * FILES["begin"]
+            files = [COPY] * FILES["begin"]
         elif not begin.slot:
             return begin, None, None
         else:
@@ -265,12 +258,11 @@ class Writer:
         completed = sum(ask.kind == "publish" for ask in entry.asks)
         pending = entry.files - completed
         together = pending if self.order == "each" else entry.files
-        copy = Request("copy", lambda: self.folder.copy(number), resend=True)
         for at in range(0, together, COPIES_AT_ONCE):
-            yield [copy] * min(COPIES_AT_ONCE, together - at)
+            yield [COPY] * min(COPIES_AT_ONCE, together - at)
         if self.order == "each":
             for _ in range(completed):
-                yield [copy]
+                yield [COPY]
         self.true.add(number)
 
     def _rank(self, ask: Ask, seen: Seen) -> int:

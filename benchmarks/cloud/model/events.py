@@ -47,11 +47,12 @@ class World:
     def start(self, process: Process) -> None:
         self._at(self.now, lambda: self._go_on(process, None))
 
-    def run(self, until: float) -> None:
+    def run(self, until: float) -> float:
+        """When the last event was."""
         while self._events and self._events[0][0] <= until:
             self.now, _, event = heapq.heappop(self._events)
             event()
-        self.now = until
+        return self.now
 
     def send(self, requests: Sequence[Request], then: Callable[[list[Any]], None] = lambda _: None) -> None:
         """Sends all at once; `then` gets the answers when the last is there. Without it nobody waits."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -11,18 +12,22 @@ from benchmarks.cloud.latency import KINDS, Latencies
 from benchmarks.cloud.model import asks, today
 from benchmarks.cloud.model.events import World
 from benchmarks.cloud.model.script import Decision, decisions, traced_commit
+from benchmarks.cloud.writers import COMMITS
 from benchmarks.suite.row import Row, percentile
 
 SECONDS = 40.0
+SECONDS_MAX = 3600.0
 COUNTS = (1, 4, 16, 64, 256)
 Start = Callable[[World, int, Callable[[float], None]], None]
 """Lets so many writers begin in a world; they tell how long each commit took."""
 
 
-def start_today(script: Sequence[Decision], world: World, writers: int, told: Callable[[float], None]) -> None:
+def start_today(
+    script: Sequence[Decision], world: World, writers: int, told: Callable[[float], None], commits: float = math.inf
+) -> None:
     slots = today.Slots()
     for _ in range(writers):
-        world.start(today.Writer(world, slots, script, told).run())
+        world.start(today.Writer(world, slots, script, told, commits).run())
 
 
 def start_asks(world: World, writers: int, told: Callable[[float], None], **how: Any) -> None:
@@ -32,10 +37,10 @@ def start_asks(world: World, writers: int, told: Callable[[float], None], **how:
 
 
 def play(start: Start, writers: int, latencies: Latencies, *, seconds: float = SECONDS, seed: int = 0) -> Row:
-    """p50 and p99 are of the commits that ended; who starves shows in the rate, and in the slowest."""
+    """Until nobody does anything any more, or for so many seconds: then p50 and p99 are of the commits that ended."""
     world, taken = World(latencies, seed), list[float]()
     start(world, writers, taken.append)
-    world.run(seconds)
+    seconds = min(seconds, world.run(seconds))
     done = max(1, len(taken))
     return {
         "writers": writers,
@@ -56,6 +61,10 @@ def modelled(latencies: Latencies, counts: Sequence[int], seed: int) -> Iterator
         "asks, group": partial(start_asks, order="group"),
         "asks, group, begun ahead": partial(start_asks, order="group", ahead=True),
     }
+    for writers in (count for count in counts if count in COMMITS):
+        start = partial(start_today, script, commits=COMMITS[writers])
+        row = play(start, writers, latencies, seconds=SECONDS_MAX, seed=seed)
+        yield {"workload": "today, as many commits as measured", **row}
     for name, start in protocols.items():
         for writers in counts:
             yield {"workload": f"{name}, 8 buckets", **play(start, writers, latencies, seed=seed)}

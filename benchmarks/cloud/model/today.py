@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Today's protocol: each decision is an entry of its own, and a writer that is beaten looks again (LEDGER.md)."""
+"""Today's protocol: each decision is an entry of its own, and a writer that is beaten looks again (docs/spec/ledger.md)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,19 +55,20 @@ class Slots:
 
 @dataclass
 class Writer:
-    """Commits without pause; `told` gets the seconds of each."""
+    """Makes so many commits without pause; `told` gets the seconds of each."""
 
     world: World
     slots: Slots
     script: Sequence[Decision]
     told: Callable[[float], None]
+    commits: float = math.inf
     known: int = 0
     true: int = 0
     _mine: list[int] = field(default_factory=list)
 
     def run(self) -> Process:
-        while True:
-            begun = self.world.now
+        while self.commits > 0:
+            begun, self.commits = self.world.now, self.commits - 1
             for decision in self.script:
                 for step in decision.before:
                     yield [self._request(call) for call in step]

@@ -89,6 +89,7 @@ def test_requests_are_passed_on_delayed_and_counted_by_kind(upstream: Upstream) 
 def test_a_refusal_is_answered_and_the_server_never_sees_the_request(upstream: Upstream, status: str) -> None:
     with running(upstream.url, "--faults", "1", "--ways", status) as proxy:
         answer = ask(proxy, "PUT", "/lake/a", b"1")
+        assert json.loads(ask(proxy, "GET", "/.faults")[1]) == {f"put {status}": 1}
     assert answer[0] == int(status)
     assert b"<Code>" in answer[1]
     assert upstream.requests == []
