@@ -21,6 +21,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.cloud import report
 from benchmarks.cloud.grounds import Ground, Injected
@@ -114,7 +115,7 @@ def _on(ground: Ground, asked: argparse.Namespace) -> Iterator[Row]:
             yield {"ground": ground.title} | row
 
 
-def _save(path: Path, known: dict, rows: Rows) -> None:
+def _save(path: Path, known: dict[str, Any], rows: Rows) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n  ".join(json.dumps(row) for row in rows)
     path.write_text(f'{{"facts": {json.dumps(known, indent=1)},\n"rows": [\n  {lines}\n]}}\n', "utf-8")

@@ -4,6 +4,7 @@
 import json
 import sys
 import time
+from typing import Any
 
 import deltalake
 import numpy as np
@@ -23,7 +24,7 @@ def main() -> None:
     print(json.dumps({"create": create, "check": check}.get(told["work"], commits)(told)))
 
 
-def some_rows(count, stamp, writer, seed):
+def some_rows(count: int, stamp: int, writer: int, seed: int) -> pa.Table:
     ids = np.random.default_rng(seed).choice(KEYS, count, replace=False)
     return pa.table(
         {
@@ -35,19 +36,19 @@ def some_rows(count, stamp, writer, seed):
     )
 
 
-def create(told):
+def create(told: dict[str, Any]) -> dict[str, Any]:
     """Once: every key is there, in one file."""
     deltalake.write_deltalake(told["url"], some_rows(KEYS, 0, 0, 0), storage_options=told["options"])
     return {}
 
 
-def check(told):
+def check(told: dict[str, Any]) -> dict[str, Any]:
     """What is there after all writers have ended."""
     table = deltalake.DeltaTable(told["url"], storage_options=told["options"])
     return {"version": table.version(), "rows": table.count()}
 
 
-def commits(told):
+def commits(told: dict[str, Any]) -> dict[str, Any]:
     spans, errors, again, failed = [], [], 0, 0
     begun, cpu = time.monotonic(), time.process_time()
     for turn in range(told["commits"]):
@@ -73,7 +74,7 @@ def commits(told):
     return {"spans": spans, "errors": errors, "again": again, "failed": failed, "cpu": cpu}
 
 
-def write(told, rows):
+def write(told: dict[str, Any], rows: pa.Table) -> None:
     url, options = told["url"], told["options"]
     if told["work"] == "append":
         deltalake.write_deltalake(url, rows, mode="append", storage_options=options)

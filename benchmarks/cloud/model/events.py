@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from benchmarks.cloud.latency import Latencies
@@ -41,7 +42,7 @@ class World:
         self.now, self.requests = 0.0, Counter[str]()
         self.chance = random.Random(seed)
         self._latencies = latencies
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._number = 0
 
     def start(self, process: Process) -> None:
@@ -65,10 +66,9 @@ class World:
                     then([answers[n] for n in range(len(requests))])
 
         for at, request in enumerate(requests):
-            taken = self._send(request, lambda value, at=at: answered(at, value))  # type: ignore[misc]
+            taken = self._send(request, partial(answered, at))
             if request.resend and taken > RESEND_SECONDS:
-                again = lambda request=request, at=at: self._send(request, lambda value: answered(at, value))  # noqa: E731
-                self._at(self.now + RESEND_SECONDS, again)
+                self._at(self.now + RESEND_SECONDS, partial(self._send, request, partial(answered, at)))
 
     def _send(self, request: Request, answered: Callable[[Any], None]) -> float:
         taken = self._latencies.seconds(request.kind, self.chance)
@@ -94,6 +94,6 @@ class World:
         else:
             self._go_on(process, [])
 
-    def _at(self, time: float, event: Callable[[], None]) -> None:
+    def _at(self, time: float, event: Callable[[], object]) -> None:
         self._number += 1
         heapq.heappush(self._events, (time, self._number, event))

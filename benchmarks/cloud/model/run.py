@@ -62,8 +62,8 @@ def modelled(latencies: Latencies, counts: Sequence[int], seed: int) -> Iterator
         "asks, group, begun ahead": partial(start_asks, order="group", ahead=True),
     }
     for writers in (count for count in counts if count in COMMITS):
-        start = partial(start_today, script, commits=COMMITS[writers])
-        row = play(start, writers, latencies, seconds=SECONDS_MAX, seed=seed)
+        finite = partial(start_today, script, commits=COMMITS[writers])
+        row = play(finite, writers, latencies, seconds=SECONDS_MAX, seed=seed)
         yield {"workload": "today, as many commits as measured", **row}
     for name, start in protocols.items():
         for writers in counts:
