@@ -30,12 +30,12 @@ def line(row: Row) -> str:
 def compared(rows: Rows, before: Rows) -> Iterable[str]:
     """For every row that both runs have: the figures now, as multiples of those before."""
     old = {_key(row): row for row in before}
-    yield f"{'as multiples of the earlier run':60} {'writers':>7} {' '.join(f'{name:>13}' for name in COMPARED)}"
+    yield f"{'as multiples of the earlier run':82} {'writers':>7} {' '.join(f'{name:>13}' for name in COMPARED)}"
     for row in rows:
         then = old.get(_key(row))
         if then is not None:
             cells = " ".join(f"{_ratio(row.get(name), then.get(name)):>13}" for name in COMPARED)
-            yield f"{row['ground'] + ': ' + row['workload']:60.60} {row['writers']:7} {cells}"
+            yield f"{row['ground'] + ': ' + row['workload']:82.82} {row['writers']:7} {cells}"
 
 
 def with_rows(kept: Rows, rows: Rows) -> Rows:
