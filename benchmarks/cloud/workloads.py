@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one process does on a ground: a lone commit, queries over logs that are not compacted, their compaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import lakebraid as lb
+from benchmarks.cloud.calls import summed
+from benchmarks.cloud.grounds import Ground
+from benchmarks.suite.row import Row, percentile
+
+COLUMNS = "id bigint, ts bigint, writer int, note string"
+TABLE: dict[str, Any] = {"record_keys": "id", "ordering_fields": "ts"}
+
+
+def some_rows(count: int, keys: int, stamp: int, writer: int = 0, seed: int = 0) -> pa.Table:
+    """So many different keys below `keys`."""
+    ids = np.random.default_rng(seed).choice(keys, count, replace=False)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "ts": pa.array(np.full(count, stamp), pa.int64()),
+            "writer": pa.array(np.full(count, writer), pa.int32()),
+            "note": pa.array([f"note {key}" for key in ids]),
+        }
+    )
+
+
+def lone_commits(ground: Ground, *, quick: bool) -> Iterator[Row]:
+    """One process, one commit of 1,000 rows after the other: opened before, as a job that goes on has it."""
+    for buckets, times in ((8, 3), (64, 1)) if quick else ((8, 10), (64, 4)):
+        name = f"lone-{buckets}"
+        ground.make(name, COLUMNS, buckets=buckets, **TABLE).upsert(some_rows(1000, 10_000, 1))
+        with ground.slow():
+            table = ground.opened(name)
+            table.upsert(some_rows(1000, 10_000, 2))  # what the process has to learn once is no part of a commit
+            batches = [some_rows(1000, 10_000, 3 + turn, seed=turn) for turn in range(times)]
+            row = _measured(ground, [partial(table.upsert, batch) for batch in batches])
+        newest = ground.direct(name).to_arrow(columns=["ts"])["ts"].to_pylist()
+        if max(newest) != 2 + times:
+            raise SystemExit("The last acknowledged rows are not there.")
+        yield {"workload": f"commit of 1,000 rows, {buckets} buckets", "writers": 1, **row}
+
+
+def reads(ground: Ground, *, quick: bool) -> Iterator[Row]:
+    """A table of which every bucket has a base file and so many log files."""
+    buckets, logs, times = (16, 3, 1) if quick else (64, 10, 3)
+    keys, changed = 20_000, max(1000, 32 * buckets)
+    name = "logs"
+    table = ground.make(name, COLUMNS, buckets=buckets, **TABLE)
+    table.bulk_insert(some_rows(keys, keys, 0))
+    done = [table.upsert(some_rows(changed, keys, 1 + turn, seed=turn)) for turn in range(logs)]
+    what = f"{buckets} buckets, {logs} logs each"
+    wanted: dict[str, tuple[int, Callable[[lb.Table], int]]] = {
+        "scan": (keys, lambda table: table.to_arrow().num_rows),
+        "count": (keys, lambda table: table.count()),
+        "key lookup": (1, lambda table: table.to_arrow(where="id = 4711").num_rows),
+        "changes of the last commit": (
+            changed,
+            lambda table: table.changes(after=done[-2].completion_time).to_arrow().num_rows,
+        ),
+        "changes, kinds=False": (
+            changed,
+            lambda table: table.changes(after=done[-2].completion_time, kinds=False).to_arrow().num_rows,
+        ),
+    }
+    with ground.slow():
+        for query, (expected, ask) in wanted.items():
+            work = partial(_query, ground, name, ask, expected)
+            yield {"workload": f"{query}, {what}", "writers": 1, **_measured(ground, [work] * times)}
+        row = _measured(ground, [lambda: ground.opened(name).compact()])
+    _check(keys, ground.direct(name).count())
+    yield {"workload": f"compaction, {what}", "writers": 1, **row}
+
+
+def _query(ground: Ground, name: str, ask: Callable[[lb.Table], int], expected: int) -> None:
+    _check(expected, ask(ground.opened(name)))
+
+
+def _check(expected: int, found: int) -> None:
+    if found != expected:
+        raise SystemExit(f"{found:,} rows were found instead of {expected:,}.")
+
+
+def _measured(ground: Ground, work: Sequence[Callable[[], object]]) -> Row:
+    ground.forget()
+    walls, cpu, began = [], time.process_time(), time.monotonic()
+    for one in work:
+        at = time.monotonic()
+        one()
+        walls.append(time.monotonic() - at)
+    seconds, cpu = time.monotonic() - began, time.process_time() - cpu
+    return {
+        "commits": len(work),
+        "commits_per_s": len(work) / seconds,
+        "p50_s": percentile(walls, 0.5),
+        "p99_s": percentile(walls, 0.99),
+        **summed(ground.sent()).per(len(work)),
+        "cpu_s": cpu / len(work),
+    }
