@@ -37,8 +37,9 @@ from lakebraid.txn.liveness.heartbeat import Heartbeat
 from lakebraid.writing import gate
 
 _SCHEMA: Final = "id bigint, ts bigint, v string"
-_BYTES_PER_SECOND: Final = 1 << 20
-"""Of rewriting a base file, decoding and encoding included: files are small here, so that a run is short."""
+_BYTES_PER_SECOND: Final = 20 << 10
+"""Of a base file that is rewritten, decoding and encoding included. Files are small here, so that a run is short: one of 20 KiB
+stands for one of 20 MiB."""
 _EPOCH_MS: Final = 1_767_225_600_000
 _CALLS: Final = (
     "read",
@@ -116,7 +117,9 @@ class SlowStorage:
         """So many were put, also in vain."""
 
     def create(self, name: str, data: bytes) -> None:
-        self.base_files += name.endswith(".parquet")
+        if name.endswith(".parquet"):
+            self.base_files += 1
+            self._clock.sleep(len(data) / _BYTES_PER_SECOND)
         self._call(self._storage.create, name, data)
 
     def __getattr__(self, name: str) -> Any:
@@ -126,13 +129,11 @@ class SlowStorage:
     def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         # Half of the way there, half of it back: others come in between.
         half = self._call_seconds * (0.5 + self._clock.random()) / 2
-        sent = sum(len(a) for a in arguments if isinstance(a, bytes))
-        self._clock.sleep(half + sent / _BYTES_PER_SECOND)
+        self._clock.sleep(half)
         try:
             found = real(*arguments, **named)
         finally:
             self._clock.sleep(half)
-        self._clock.sleep(len(found) / _BYTES_PER_SECOND if isinstance(found, bytes) else 0.0)
         return found
 
 
@@ -233,10 +234,10 @@ CASES: Final[dict[str, Callable[[], Case]]] = {
     ),
     "8 optimistic writers, logs": lambda: Case(8, 100, {"buckets": 4} | _OCC, seconds=30),
     "8 optimistic writers, rewrites": lambda: Case(
-        8, 20, {"table_type": "cow", "buckets": 4} | _OCC, filled=4000, spread=4000, seconds=30
+        8, 20, {"table_type": "cow", "buckets": 4} | _OCC, filled=4000, spread=4000, seconds=120
     ),
     "8 optimistic writers, one asleep": lambda: Case(
-        8, 20, {"table_type": "cow", "buckets": 4} | _OCC, filled=4000, spread=4000, seconds=30, sleeps=True
+        8, 20, {"table_type": "cow", "buckets": 4} | _OCC, filled=4000, spread=4000, seconds=120, sleeps=True
     ),
 }
 
@@ -283,6 +284,7 @@ TRIED: Final = {
 def _changed(variant: str) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(Heartbeat, "run", lambda _: None))  # of threads, which have another time
+        stack.enter_context(patch.object(limits, "REWRITTEN_BYTES_PER_SECOND", _BYTES_PER_SECOND))
         for home, name, value in VARIANTS[variant]:
             stack.enter_context(patch.object(home, name, value))
         yield
