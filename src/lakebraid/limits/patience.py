@@ -152,8 +152,8 @@ COMPACT_JOB_ATTEMPTS_MAX: Final = 2
 
 TURN_ROUNDS_LOST: Final = 3
 """After so many lost rounds a service asks the others to wait while it decides: it looks at the whole table in each. Beside
-eight writers of single rows a compaction whose look takes 0.1 s needs 3.6 s with this; without it, it loses each of 70 rounds
-until the writers stop, who make 11.7 commits a second instead of 8.7 (benchmarks/politeness.py, 2026-11-18)."""
+eight writers of single rows a compaction whose look takes 0.1 s needs 4.0 s with this; without it, it loses each of 75 rounds
+until the writers stop, who make 13.0 commits a second instead of 9.1 (benchmarks/politeness.py, one seed, 2026-11-18)."""
 
 TURN_MS_MAX: Final = 3000
 """After this time such a wish is void: the process that had it is dead, or slower than others should wait for."""
