@@ -37,8 +37,6 @@ from lakebraid.txn.liveness.heartbeat import Heartbeat
 from lakebraid.writing import gate
 
 _SCHEMA: Final = "id bigint, ts bigint, v string"
-_BYTES_PER_SECOND: Final = 1 << 20
-"""Of rewriting a base file, decoding and encoding included: files are small here, so that a run is short."""
 _EPOCH_MS: Final = 1_767_225_600_000
 _CALLS: Final = (
     "read",
@@ -109,14 +107,16 @@ class WorldClock:
 class SlowStorage:
     """A store in memory whose calls take time."""
 
-    def __init__(self, storage: MemoryStorage, clock: WorldClock, call_seconds: float) -> None:
-        self._storage, self._clock, self._call_seconds = storage, clock, call_seconds
+    def __init__(self, storage: MemoryStorage, clock: WorldClock, case: Case) -> None:
+        self._storage, self._clock, self._case = storage, clock, case
         self.url, self.clock = storage.url, clock
         self.base_files = 0
         """So many were put, also in vain."""
 
     def create(self, name: str, data: bytes) -> None:
-        self.base_files += name.endswith(".parquet")
+        if name.endswith(".parquet"):
+            self.base_files += 1
+            self._clock.sleep(len(data) / self._case.bytes_per_second)
         self._call(self._storage.create, name, data)
 
     def __getattr__(self, name: str) -> Any:
@@ -125,14 +125,12 @@ class SlowStorage:
 
     def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         # Half of the way there, half of it back: others come in between.
-        half = self._call_seconds * (0.5 + self._clock.random()) / 2
-        sent = sum(len(a) for a in arguments if isinstance(a, bytes))
-        self._clock.sleep(half + sent / _BYTES_PER_SECOND)
+        half = self._case.call_seconds * (0.5 + self._clock.random()) / 2
+        self._clock.sleep(half)
         try:
             found = real(*arguments, **named)
         finally:
             self._clock.sleep(half)
-        self._clock.sleep(len(found) / _BYTES_PER_SECOND if isinstance(found, bytes) else 0.0)
         return found
 
 
@@ -145,6 +143,8 @@ class Case:
     arguments: dict[str, Any]
     seconds: float = 60.0
     call_seconds: float = 0.02
+    bytes_per_second: int = 20 << 20
+    """Of a base file that is rewritten, decoding and encoding included."""
     filled: int = 0
     spread: int = 10_000
     commits: int = 0
@@ -181,7 +181,7 @@ class Case:
         return self.found
 
     def _write(self, number: int, storage: MemoryStorage, clock: WorldClock, began: float) -> None:
-        slow = SlowStorage(storage, clock, self.call_seconds)
+        slow = SlowStorage(storage, clock, self)
         table = _opened(slow, clock)
         while clock.monotonic() - began < self.seconds:
             at = clock.monotonic()
@@ -194,7 +194,7 @@ class Case:
         self.found["base files"].append(slow.base_files)
 
     def _compact(self, storage: MemoryStorage, clock: WorldClock, began: float) -> None:
-        table = _opened(SlowStorage(storage, clock, self.call_seconds), clock)
+        table = _opened(SlowStorage(storage, clock, self), clock)
         rounds = 0
         real = Ledger._asked
 
@@ -224,20 +224,18 @@ def _batch(ids: Any, ts: int) -> pa.Table:
 
 
 _OCC: Final = {"concurrency": "occ"}
+_COW: Final = {"table_type": "cow", "buckets": 4} | _OCC
+# Files of 20 KiB stand for files of 20 MiB, so that a run is short.
+_REWRITES: Final = partial(
+    Case, 8, 20, _COW, filled=4000, spread=4000, seconds=120, bytes_per_second=limits.REWRITTEN_BYTES_PER_SECOND >> 10
+)
+_BESIDE: Final = partial(Case, 8, 1, {"buckets": 4}, compacts=True)
 CASES: Final[dict[str, Callable[[], Case]]] = {
-    "a compaction beside 8 small writers": lambda: Case(
-        8, 1, {"buckets": 4}, compacts=True, seconds=20, call_seconds=0.005, think_seconds=0.1
-    ),
-    "one that looks for 2 s beside 8": lambda: Case(
-        8, 1, {"buckets": 4}, compacts=True, seconds=40, call_seconds=0.02, think_seconds=2.0
-    ),
-    "8 optimistic writers, logs": lambda: Case(8, 100, {"buckets": 4} | _OCC, seconds=30),
-    "8 optimistic writers, rewrites": lambda: Case(
-        8, 20, {"table_type": "cow", "buckets": 4} | _OCC, filled=4000, spread=4000, seconds=30
-    ),
-    "8 optimistic writers, one asleep": lambda: Case(
-        8, 20, {"table_type": "cow", "buckets": 4} | _OCC, filled=4000, spread=4000, seconds=30, sleeps=True
-    ),
+    "a compaction beside 8 small writers": partial(_BESIDE, seconds=20, call_seconds=0.005, think_seconds=0.1),
+    "one that looks for 2 s beside 8": partial(_BESIDE, seconds=40, think_seconds=2.0),
+    "8 optimistic writers, logs": partial(Case, 8, 100, {"buckets": 4} | _OCC, seconds=30),
+    "8 optimistic writers, rewrites": _REWRITES,
+    "8 optimistic writers, one asleep": partial(_REWRITES, sleeps=True),
 }
 
 
@@ -280,9 +278,10 @@ TRIED: Final = {
 
 
 @contextmanager
-def _changed(variant: str) -> Iterator[None]:
+def _changed(variant: str, case: Case) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(Heartbeat, "run", lambda _: None))  # of threads, which have another time
+        stack.enter_context(patch.object(limits, "REWRITTEN_BYTES_PER_SECOND", case.bytes_per_second))
         for home, name, value in VARIANTS[variant]:
             stack.enter_context(patch.object(home, name, value))
         yield
@@ -298,8 +297,9 @@ def main() -> None:
         for variant in (v for v in TRIED[name] if given.only in name and given.variant in v):
             found: dict[str, list[float]] = {}
             for seed in range(given.seeds):
-                with _changed(variant):
-                    for what, values in case().run(seed).items():
+                made = case()
+                with _changed(variant, made):
+                    for what, values in made.run(seed).items():
                         found.setdefault(what, []).extend(values)
             print(f"{name:44} {variant:30} {_shown(found, case().seconds * given.seeds)}", flush=True)
 
