@@ -27,7 +27,7 @@ from lakebraid.errors import InvalidArgument, LakebraidError
 from lakebraid.model.operations import Operation
 from lakebraid.options import sink_options, write_options
 from lakebraid.reading.plan import Source
-from lakebraid.source.writer import _columns, _table
+from lakebraid.source.writer import arrow_columns, target_table
 from lakebraid.spark.start.workers import spare_imports
 from lakebraid.spark.write_tasks import gathered
 from lakebraid.storage import Storage, open_storage
@@ -101,8 +101,8 @@ def begin_stream(options: Mapping[str, str], schema: StructType, *, overwrite: b
     said, named = write_options(options), sink_options(options)
     if said.path is None:
         raise InvalidArgument("No path was given. Nothing was written. Use `.start(path)` or the option `path`.")
-    incoming = _columns(schema)
-    table, _ = _table(said.path, said, incoming)
+    incoming = arrow_columns(schema)
+    table, _ = target_table(said.path, said, incoming)
     operation = "insert_overwrite_table" if overwrite else said.operation
     check_inflow(named.writer, operation)
     request = WriteRequest(

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from lakebraid.api.consumer import Consumer
 from lakebraid.api.table import Table
+from lakebraid.clock import SystemClock
 from lakebraid.errors import SnapshotExpired
 from lakebraid.format.times import parse_user_time
 from lakebraid.model.config import TableConfig, parse_config
@@ -161,7 +162,7 @@ class _Looking:
         self.table = table
         self.config: TableConfig = parse_config(table.properties, table.path)
         self._storage = open_storage(table.path, dict(storage_options))
-        self._clock = table._clock  # noqa: SLF001  the same one
+        self._clock = SystemClock()
         self.positions = Positions(self._storage, self.config)
         self._sizes: dict[str, tuple[int, int]] = {}
 

@@ -73,8 +73,8 @@ def begin_write(options: Mapping[str, str], schema: StructType, *, overwrite: bo
     said = write_options(options)
     if said.path is None:
         raise InvalidArgument("No path was given. Nothing was written. Use `.save(path)` or the option `path`.")
-    incoming = _columns(schema)
-    table, is_new = _table(said.path, said, incoming)
+    incoming = arrow_columns(schema)
+    table, is_new = target_table(said.path, said, incoming)
     config = parse_config(table.properties, table.path)
     replaces = (
         said.operation
@@ -95,13 +95,13 @@ def begin_write(options: Mapping[str, str], schema: StructType, *, overwrite: bo
     return LakebraidWriter(carried, note, runs_services=said.runs_services)
 
 
-def _columns(schema: StructType) -> pa.Schema:
+def arrow_columns(schema: StructType) -> pa.Schema:
     """The columns that are written, all of which may be NULL: what a frame happens to hold is no rule for a table."""
     found = to_arrow_schema(schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
     return pa.schema([field.with_nullable(True) for field in found if field.name not in META_COLUMNS])
 
 
-def _table(path: str, said: WriteOptions, incoming: pa.Schema) -> tuple[Table, bool]:
+def target_table(path: str, said: WriteOptions, incoming: pa.Schema) -> tuple[Table, bool]:
     table = existing(path, dict(said.storage))
     if table is not None:
         return checked(table, said), False

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -217,15 +216,15 @@ def rage(
 
 
 def _make_table(storm: Storm, buckets: int) -> lb.Table:
-    kinds: dict[str, Any] = {"concurrency": storm.concurrency, "table_type": storm.table_type, "index": storm.index}
-    if storm.index == "bucket":
-        kinds["buckets"] = buckets
     return lb.Table.create(
         storm.folder / "table",
         SCHEMA,
         record_keys=["id"],
         ordering_fields=["ts"],
-        **kinds,
+        concurrency=storm.concurrency,
+        table_type=storm.table_type,
+        index=storm.index,
+        buckets=buckets,
         properties={"hoodie.client.heartbeat.interval_in_ms": "1000"},
     )
 

@@ -30,16 +30,24 @@ def object_failure(error: Exception, action: str, where: str, *, changing: bool)
     """The error to raise: OutcomeUnknown if the call was to change something and is not certain to have failed."""
     status, code = status_and_code(error)
     reason, advice = _meaning(error, status, code)
-    facts = {"path": where, "status": status, "code": code}
     kind = AccessDenied if _is_denied(error, status) else StorageError
     if not changing:
-        return kind(f"{action} {where} failed: {reason}. Nothing was changed. {advice}", **facts)
+        return kind(
+            f"{action} {where} failed: {reason}. Nothing was changed. {advice}", path=where, status=status, code=code
+        )
     if _certainly_refused(error, status):
-        return kind(f"{action} {where} was refused: {reason}. Nothing was changed by it. {advice}", **facts)
+        return kind(
+            f"{action} {where} was refused: {reason}. Nothing was changed by it. {advice}",
+            path=where,
+            status=status,
+            code=code,
+        )
     return OutcomeUnknown(
         f"{action} {where} was not confirmed: {reason}. It may or may not have happened, or happen yet. Look at what "
         f"is there before trying again. {advice}",
-        **facts,
+        path=where,
+        status=status,
+        code=code,
     )
 
 
