@@ -14,7 +14,7 @@ from tests.kit import effort
 
 pytestmark = pytest.mark.unit
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FAILING = """
 from hypothesis import given, settings, strategies as st
 from tests.kit import effort
