@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from benchmarks.cloud.calls import TALLY, Call
 from benchmarks.cloud.latency import PAGE, Latencies, pages
-from lakebraid.storage import LocalStorage, opening
+from lakebraid.storage import LocalStorage, ObjectStorage, opening
 from lakebraid.storage.objects.file import ObjectFile
 from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo, Storage
 
@@ -33,6 +33,8 @@ class DelayedStorage:
     their ends. No lock is held, so threads sleep side by side. What the object store's client does in several requests
     (further pages, a look before a file is read) takes several here.
     """
+
+    calls_at_once = ObjectStorage.calls_at_once
 
     def __init__(self, inner: Storage, latencies: Latencies, seed: int = 0) -> None:
         self._inner, self._latencies, self._seed = inner, latencies, seed

@@ -10,6 +10,13 @@ from lakebraid.limits.units import GIB, KIB, MIB
 BATCH_ROWS: Final = 65_536
 """Rows of one Arrow batch on the way through a merge: a few MiB, so that memory stays flat."""
 
+STORE_CALLS_AT_ONCE_MAX: Final = 96
+"""Calls to object stores that one process makes at once, and threads that wait for them. A store takes thousands a second for
+each prefix of names; a scan of 64 buckets with ten log files each takes 773 calls. Idle threads cost some KiB each."""
+
+STORE_BYTES_AT_ONCE_MAX: Final = 256 * MIB
+"""Bytes of files that these calls fetch or put at the moment: large files are read by few threads, small ones by many."""
+
 DRIVER_MEMORY_BYTES_MAX: Final = 4 * GIB
 """Heap of the local Spark that `session()` starts; beyond that, garbage collection is the user's to tune."""
 

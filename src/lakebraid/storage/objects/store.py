@@ -12,7 +12,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lakebraid.errors import ObjectExists, ObjectNotFound, StorageError
-from lakebraid.limits import STORE_RETRIES_MAX
+from lakebraid.limits import STORE_CALLS_AT_ONCE_MAX, STORE_RETRIES_MAX
 from lakebraid.storage.bounds import check_range, check_size
 from lakebraid.storage.names import check_name, check_names, folder_name
 from lakebraid.storage.objects.clients import ObjectClients
@@ -29,6 +29,9 @@ class ObjectStorage:
     """Objects below one folder of a bucket. Made from URL and options, so it can travel; connects when first used."""
 
     __slots__ = ("_clients", "_options", "_url")
+
+    calls_at_once = STORE_CALLS_AT_ONCE_MAX
+    """Each takes tens of milliseconds, and none waits for another: see `storage.parallel`."""
 
     def __init__(self, url: str, options: Mapping[str, str] | None = None) -> None:
         self._url = parse_object_url(url)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage calls side by side: one bounded pool of threads for each process.
+
+An object store takes tens of milliseconds for each call, and any number of them at once; a local disk takes
+microseconds, and a thread costs more than the call. A storage says which it is (`calls_at_once`); where it says
+nothing, calls are made one after the other, in the thread that wants them, as they always are in the simulator.
+
+Whoever wants calls made makes them itself, too, and the threads of the pool only help. So work that is done in the pool
+may want calls of its own: if no thread is free, it makes them all by itself, and nobody waits for a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
+from typing import Any, Final, Generic, TypeVar
+
+from lakebraid.limits import STORE_BYTES_AT_ONCE_MAX, STORE_CALLS_AT_ONCE_MAX
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def calls_at_once(storage: object) -> int:
+    """How many calls of this storage are worth making at once: what it says itself, within the limit of a process; else 1."""
+    return max(1, min(STORE_CALLS_AT_ONCE_MAX, int(getattr(storage, "calls_at_once", 1))))
+
+
+def map_calls(
+    storage: object, work: Callable[[T], R], items: Iterable[T], *, size: Callable[[T], int] | None = None
+) -> list[R]:
+    """`work` for each item, in the order of the items: side by side if the storage is one that makes callers wait.
+
+    `size` says how many bytes the work for an item holds in memory; all calls of a process together hold no more than
+    the limit, or one item each. If several fail, the error is that of the first in order, as in a plain loop; when it
+    is raised no call is under way any more, but some that come after it in order may have been made.
+    """
+    return map_within(calls_at_once(storage), work, items, size=size)
+
+
+def map_slices(
+    storage: object, work: Callable[[T], R], items: Iterable[T], *, size: Callable[[T], int] | None = None
+) -> list[R]:
+    """The same for work that computes as well: on a local disk one thread for each core."""
+    return map_within(max(calls_at_once(storage), os.cpu_count() or 1), work, items, size=size)
+
+
+def together(storage: object, *calls: Callable[[], Any]) -> list[Any]:
+    """The results of calls that do not need each other's."""
+    return map_calls(storage, lambda call: call(), calls)
+
+
+def map_within(
+    width: int, work: Callable[[T], R], items: Iterable[T], *, size: Callable[[T], int] | None = None
+) -> list[R]:
+    """The same with so many threads at most, the caller's among them."""
+    wanted = items if isinstance(items, Sequence) else list(items)
+    if width < 2 or len(wanted) < 2:
+        return [work(item) for item in wanted]
+    return _Batch(work, wanted, min(width, len(wanted)), size).run()
+
+
+class _Pool:
+    """The threads that help, and the bytes that all work holds at the moment. A forked child begins with its own."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self._lock = threading.Lock()
+        self._held = 0
+        self._threads: ThreadPoolExecutor | None = None
+
+    def help(self, task: Callable[[], None]) -> bool:
+        """Whether a thread will do it; while an interpreter ends there are none any more."""
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(STORE_CALLS_AT_ONCE_MAX, "lakebraid-io")
+            threads = self._threads
+        try:
+            threads.submit(task)
+        except RuntimeError:
+            return False
+        return True
+
+    def take(self, size: int, *, must: bool) -> bool:
+        """Whether so many bytes may be held; who `must` go on holds them anyway."""
+        with self._lock:
+            if not must and self._held + size > STORE_BYTES_AT_ONCE_MAX:
+                return False
+            self._held += size
+            return True
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._held -= size
+
+
+_POOL: Final = _Pool()
+os.register_at_fork(after_in_child=_POOL.renew)
+
+
+class _Batch(Generic[T, R]):
+    """Items that are taken in order, by the caller and by those who help it."""
+
+    def __init__(self, work: Callable[[T], R], items: Sequence[T], width: int, size: Callable[[T], int] | None) -> None:
+        self._work, self._items, self._width, self._size = work, items, width, size
+        self._changed = threading.Condition()
+        self._next = 0
+        self._busy = 0
+        """Threads of the pool that have an item of this batch."""
+        self._helpers = 0
+        """Threads of the pool that were asked and have not gone yet."""
+        self._results: dict[int, R] = {}
+        self._failed: dict[int, BaseException] = {}
+
+    def run(self) -> list[R]:
+        self._summon()
+        try:
+            while self._one(must=True):
+                pass
+        finally:
+            # Whatever happens, nobody works behind the caller's back.
+            with self._changed:
+                self._next = len(self._items)
+                self._changed.wait_for(lambda: self._busy == 0)
+        if self._failed:
+            raise self._failed[min(self._failed)]
+        return [self._results[at] for at in range(len(self._items))]
+
+    def _summon(self) -> None:
+        """Asks for as many threads as may help; those who come late find nothing to do."""
+        with self._changed:
+            missing = min(self._width - 1 - self._helpers, len(self._items) - self._next)
+            self._helpers += max(0, missing)
+        for asked in range(missing):
+            context = copy_context()
+            if not _POOL.help(lambda context=context: self._help(context)):  # type: ignore[misc]
+                with self._changed:
+                    self._helpers -= missing - asked
+                return
+
+    def _help(self, context: Context) -> None:
+        try:
+            while context.run(self._one, must=False):
+                pass
+        finally:
+            with self._changed:
+                self._helpers -= 1
+
+    def _one(self, *, must: bool) -> bool:
+        """Does the next item; False if there is none, or no room for it."""
+        taken = self._taken(must=must)
+        if taken is None:
+            return False
+        at, size = taken
+        try:
+            self._results[at] = self._work(self._items[at])
+        except BaseException as error:  # noqa: BLE001 - raised by `run`, in the caller's thread
+            self._failed[at] = error
+        finally:
+            _POOL.give_back(size)
+            self._ended(must=must, had_size=size > 0)
+        return True
+
+    def _taken(self, *, must: bool) -> tuple[int, int] | None:
+        with self._changed:
+            if self._failed or self._next >= len(self._items):
+                return None
+            at = self._next
+            size = self._size(self._items[at]) if self._size is not None else 0
+            if not _POOL.take(size, must=must):
+                return None
+            self._next += 1
+            self._busy += not must
+            return at, size
+
+    def _ended(self, *, must: bool, had_size: bool) -> None:
+        with self._changed:
+            self._busy -= not must
+            self._changed.notify_all()
+        if had_size:
+            self._summon()  # there is room again for those who had gone
