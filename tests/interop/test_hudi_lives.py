@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 _FOUND = (92789930, 730000073)
 """A delete ahead of its row in the log file of a compaction; partial updates that a plan kept from the last compaction."""
-_NOT_HERE = ("wait", "tend", "rescue", "consume", "hold", "let_go", "look")
+NOT_HERE = ("wait", "tend", "rescue", "consume", "hold", "let_go", "look")
 """The clock is the machine's, and looking is not what is judged here."""
 _STEPS = 14
 
@@ -53,13 +53,13 @@ def live(seed: int, where: Path, referee: Referee) -> Failure | None:
     try:
         while len(steps) < _STEPS:
             step = choose(dice, life)
-            if step[0] not in _NOT_HERE:
+            if step[0] not in NOT_HERE:
                 steps.append(step)
                 apply(life, step)
                 check(life)
-        _settle(life, any(_is_partial(step) for step in steps))
+        _settle(life, any(is_partial(step) for step in steps))
         check(life)
-        assert _seen_by_hudi(life, referee, where) == _model(life)
+        assert seen_by_hudi(life, referee, where) == model(life)
     except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
         return Failure(life.kind, steps, said_by(error)[-4000:])
     finally:
@@ -80,7 +80,7 @@ def _settle(life: Life, has_partial: bool) -> None:
         life.compact()
 
 
-def _is_partial(step: Step) -> bool:
+def is_partial(step: Step) -> bool:
     name, args, how = step
     return how.get("partial") is not None or (name == "begin" and len(args) > 2)
 
@@ -90,7 +90,7 @@ def _kind(dice: random.Random) -> Kind:
     return replace(kind, lengths=LONG_LENGTHS) if dice.random() < 0.1 else kind
 
 
-def _seen_by_hudi(life: Life, referee: Referee, where: Path) -> list[Any]:
+def seen_by_hudi(life: Life, referee: Referee, where: Path) -> list[Any]:
     """Hudi's rows, without partition columns, whose values it reads off the folders (docs/differences.md)."""
     rows = rows_of(referee.ask("read", path=str(where))["rows"])
     left_out = {*life.kind.partitions}
@@ -99,7 +99,7 @@ def _seen_by_hudi(life: Life, referee: Referee, where: Path) -> list[Any]:
     )
 
 
-def _model(life: Life) -> list[Any]:
+def model(life: Life) -> list[Any]:
     names = [n for n in life.world.columns if n not in life.kind.partitions and not n.startswith("_hoodie_")]
     schema = pa.schema([(n, TYPES[life.world.columns[n]]) for n in names])
     return our_rows(pa.Table.from_pylist([{n: row[n] for n in names} for row in life.world.rows().values()], schema))

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from tests.lives.judging import OVERWRITES
 from tests.lives.kinds import PLAIN, SOFT, WIDER, Columns, Row, a_key, a_value, an_order, order_number
@@ -13,7 +13,7 @@ from tests.lives.life import Life
 from tests.lives.values import MISFITS
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
-_WEIGHTS = {
+WEIGHTS: Final[Mapping[str, float]] = {
     "write": 30,
     "overlap": 24,
     "partial": 8,
@@ -40,10 +40,10 @@ _WEIGHTS = {
 }
 
 
-def choose(dice: Random, life: Life) -> Step:
+def choose(dice: Random, life: Life, weights: Mapping[str, float] = WEIGHTS) -> Step:
     """The next step, with all it needs."""
     while True:
-        name = dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        name = dice.choices(list(weights), list(weights.values()))[0]
         step = getattr(Chooser(dice, life), name)()
         if step is not None:
             return (

@@ -97,6 +97,10 @@ class Kind:
     """Whether every decision is made inside of Hudi's lock."""
     lengths: tuple[int, ...] | None = LENGTHS
     """How long texts may be; None for tables of short values alone."""
+    key_texts: tuple[str, ...] = _KEY_TEXTS
+    """Keys that are texts are these."""
+    spread: int = 5
+    """How far apart the ordering values of a row lie at most."""
 
     @property
     def is_placed(self) -> bool:
@@ -211,7 +215,7 @@ def a_key(dice: Random, kind: Kind) -> Row:
     types = dict(kind.columns)
     row: Row = {}
     for name in kind.keys:
-        row[name] = _key_value(dice, types[name])
+        row[name] = _key_value(dice, types[name], kind.key_texts)
     if len(kind.keys) > 1 and dice.random() < 0.1:
         row[kind.keys[1]] = dice.choice([None, "" if types[kind.keys[1]] == "string" else None])
     odd = "a/b=c?" if dict(kind.properties).get("hoodie.datasource.write.partitionpath.urlencode") else "d.e f"
@@ -231,7 +235,7 @@ def an_order(dice: Random, kind: Kind, least: int) -> Row:
     types = dict(kind.columns)
     row: Row = {}
     for name in kind.ordering:
-        number = dice.randint(least, least + 5) if name == "ts" else dice.randint(0, 2)
+        number = dice.randint(least, least + kind.spread) if name == "ts" else dice.randint(0, 2)
         if number == 0 and kind.ordering == (name,) and types[name] == "int":
             number = 1  # in a delete an int 0 says "no ordering value" (docs/differences.md)
         row[name] = order_value(number, types[name])
@@ -304,10 +308,10 @@ def fitted(value: Any, kind: str) -> Any:
     return value
 
 
-def _key_value(dice: Random, kind: str) -> Any:
+def _key_value(dice: Random, kind: str, texts: tuple[str, ...]) -> Any:
     match kind:
         case "string":
-            return dice.choice(_KEY_TEXTS)
+            return dice.choice(texts)
         case "date":
             return date(2026, 1, 1) + timedelta(days=dice.randint(0, 9))
         case _:
