@@ -1,5 +1,6 @@
 # `uv run just` lists what one can do here, `uv run just RECIPE` does it; arguments after a recipe go to its command: `uv run just unit -k restore`.
-# The times are of two idle cores after everything was downloaded and built, or rounded from the seconds that pytest prints for each folder at its end.
+# Times are rough, of two cores after everything was downloaded and built: measured, or for unit, objects, spark and interop estimated from the seconds that
+# pytest prints for each folder at its end. That of test is of one run of CI.
 
 set positional-arguments
 
