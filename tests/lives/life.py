@@ -42,13 +42,13 @@ class Life:
         """Everything from here on must be readable."""
         self.lost: list[tuple[str, str]] = []
         """Moments that a restore took away: after the first, before the second."""
-        self.has_cleaned = self.has_archived = self.had_dead = False
+        self.has_cleaned = self.had_dead = False
         self.held: list[tuple[Any, World, int]] = []
         """Readers that read later."""
         self.refusals: list[str] = []
         self.fresh: tuple[str, World, World] | None = None
         """The start of the last write, and the table before and after it."""
-        self.waited = self.checks = 0
+        self.waited = self.checks = self.archivings = 0
 
     # --- writes ------------------------------------------------------------------------------------------------------
 
@@ -243,14 +243,14 @@ class Life:
 
     def clean(self, **how: Any) -> None:
         done = self.table.clean(**how)
-        self._bury_rolled_back()
+        self.bury_rolled_back()
         if done.files:
             assert done.readable_since is not None
             self.has_cleaned, self.since = True, max(self.since, done.readable_since)
         self.plans = {n: p for n, p in self.plans.items() if p[0] != "clean"}
 
     def archive(self, least: int, most: int) -> None:
-        self.has_archived |= bool(self.table.archive(keep_min=least, keep_max=most).instants)
+        self.archivings += bool(self.table.archive(keep_min=least, keep_max=most).instants)
 
     def tend(self) -> None:
         """Everything that is due."""
@@ -278,7 +278,7 @@ class Life:
         try:
             done = self.table.restore(moment)
         except (SnapshotExpired, InvalidArgument, CommitRefused) as refused:
-            justified(refused, later or self.has_cleaned or self.has_archived)
+            justified(refused, later or self.has_cleaned or self.archivings)
             self.refusals.append(f"restore: {refused}")
             return
         if done.instant is None:
@@ -307,6 +307,7 @@ class Life:
             self.world,
             len(self.done),
             len(self.planned),
+            archivings=self.archivings,
         )
         self._take(made, rows, new)
         return made
@@ -383,7 +384,7 @@ class Life:
     def _is_hindered(self, instant: str) -> bool:
         return any(done.completion > instant for done in self.done) or bool(self.living())
 
-    def _bury_rolled_back(self) -> None:
+    def bury_rolled_back(self) -> None:
         """Who has been silent for long may have been taken for dead."""
         for made in self.open.values():
             if not made.is_dead and self.table.status(made.transaction.instant) == "refused":
@@ -393,7 +394,7 @@ class Life:
     def _tended(self, ended: Any) -> None:
         assert not ended.errors, ended
         self.planned.append("services")
-        self._bury_rolled_back()
-        self.has_cleaned = self.has_archived = True
+        self.bury_rolled_back()
+        self.has_cleaned, self.archivings = True, self.archivings + 1
         cleaned = [one.result for one in ended.ran if one.service == "clean" and one.result]
         self.since = max([self.since, *(one.readable_since or "" for one in cleaned)])

@@ -22,6 +22,8 @@ _ONCE_FAILED = {
     3001349: "rows that a clustering had moved since the last write were not found in the overwrite that deleted them",
     5000080: "an open partial update was given values of a type to which its column was widened after it began",
     5000139: "one alteration added a column twice",
+    8800048: "in a table of one writer a write that had been silent for long was rolled back by the next one",
+    8800070: "a partial update was refused because writes were archived that it could not look into any more",
 }
 """Lives that failed by a fault of these tests themselves."""
 

@@ -352,3 +352,21 @@ def test_on_a_shared_table_a_late_append_is_refused_too() -> None:
     with pytest.raises(WriteConflict, match="overwritten the partition p"):
         added.commit()
     assert seen(t) == {"p/a": "2", "q/c": "1"}
+
+
+# --- beside partial updates ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["p", "q", "new"])
+def test_an_overwrite_refuses_an_update_that_opens_a_row_in_the_same_partition_and_no_other(part: str) -> None:
+    t = table()
+    slow = t.begin(columns=["part", "id", "ts", "v"])
+    slow.write([{k: r[k] for k in ("part", "id", "ts", "v")} for r in rows("p", x="slow")])
+    another(t).insert_overwrite(rows(part, x="over"))
+    if part == "p":
+        with pytest.raises(WriteConflict):
+            slow.commit()
+        return
+    another(t).delete_partitions([{"part": part}])
+    slow.commit()
+    assert seen(t)["p/x"] == "slow"

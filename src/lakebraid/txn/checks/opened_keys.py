@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from lakebraid.errors import SnapshotExpired, WriteConflict
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.loading import load_commit
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.log_keys import SERVICES, Group, by_group, has_rows, log_keys, meets, opens_rows, share_a_key
 from lakebraid.txn.ledger.rounds import Round
@@ -63,8 +64,11 @@ class Looked:
 def _may_bring_the_same(now: Round, instant: Instant, opened: dict[Group, list[StagedFile]]) -> bool:
     if instant.kind in SERVICES:
         return False
-    # What replaces file groups has its rows in others, under the same keys.
-    return instant.action == "replacecommit" or meets(now, instant, opened, _same_new_keys)
+    if instant.action != "replacecommit":
+        return meets(now, instant, opened, _same_new_keys)
+    # What replaces file groups has its rows in others of the same partitions, under the same keys.
+    metadata = load_commit(now.ledger.storage, now.ledger.config, instant, now.ledger.clock)
+    return any(partition in metadata.write_stats or partition in metadata.replaced for partition, _ in opened)
 
 
 def _same_new_keys(storage: Storage, own: Iterable[StagedFile], other: str) -> bool:
