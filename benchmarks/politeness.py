@@ -30,6 +30,7 @@ from lakebraid.errors import WriteConflict
 from lakebraid.model.creation.plan import plan_table
 from lakebraid.reading.plan import Source
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.create import create_table
 from lakebraid.txn.ledger.ledger import Ledger
@@ -215,7 +216,7 @@ class Case:
 
 def _opened(storage: Any, clock: WorldClock) -> Table:
     config, properties = load_config(storage)
-    return Table(storage, Source(storage.url), config, properties, clock)
+    return Table(TableAt(storage, config, clock), Source(storage.url), properties)
 
 
 def _batch(ids: Any, ts: int) -> pa.Table:

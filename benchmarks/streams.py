@@ -128,12 +128,12 @@ def drive(folder: Path, names: list[str]) -> int:
 
 
 def batches_of(table: lb.Table) -> Counter[tuple[str, str]]:
-    found = (load_commit(table._storage, table._config, i, table._clock) for i in writes(table))
+    found = (load_commit(table._table, i) for i in writes(table))
     return Counter((c.extra[WRITER], c.extra[BATCH]) for c in found if BATCH in c.extra)
 
 
 def writes(table: lb.Table) -> Any:
-    return load_timeline(table._storage, table._config).writes
+    return load_timeline(table._table).writes
 
 
 def replayed(folder: Path, table: lb.Table) -> dict[int, tuple[int, str]]:

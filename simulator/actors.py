@@ -42,7 +42,7 @@ def clear_up_once(scene: Scene, process: Process, ledger: Ledger, txn: str, *, s
     for _ in done.finished:
         scene.mark("rollback finished for another")
     if swept:
-        for _ in sweep(process.storage, process.clock, scene.table.config, ledger):
+        for _ in sweep(ledger):
             scene.mark("swept")
 
 
@@ -75,7 +75,7 @@ def heal(scene: Scene, process: Process) -> None:
 
 def audit(scene: Scene, process: Process) -> None:
     """Every completion time, read again; a mirror of everything from the beginning."""
-    sweep(process.storage, process.clock, scene.table.config, new_ledger(scene, process))
+    sweep(new_ledger(scene, process))
     times = sorted({n.completion for n in scene.oracle.notes})
     for time in times[-6:]:
         ask(scene, process, "as_of", time)

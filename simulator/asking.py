@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import ObjectNotFound, SnapshotExpired, StorageError
+from lakebraid.table.at import TableAt
 from lakebraid.table.view import load_views
 from simulator.reading import Answer, read_hudi, read_product, rows_of_view
 from simulator.violation import Violation
@@ -77,7 +78,7 @@ def mirror_once(scene: Scene, process: Process) -> None:
     began = scene.world.step
     after, rows = scene.mirrored.get(process.name, ("0", {}))
     times = (after, None) if after != "0" else (None,)
-    views = load_views(process.storage, scene.table.config, process.clock, times)
+    views = load_views(TableAt(process.storage, scene.table.config, process.clock), times)
     by_event = scene.setting.by_event
     new = rows_of_view(process.storage, views[-1], by_event=by_event)
     old = rows_of_view(process.storage, views[0], by_event=by_event) if len(views) > 1 else {}

@@ -17,6 +17,7 @@ from lakebraid.format.timeline.plans import (
 )
 from lakebraid.model.timeline.slicing import FileSlice
 from lakebraid.services.merging.choose_groups import CARRIES, NEWEST_OPEN
+from lakebraid.table.at import TableAt
 from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
@@ -40,7 +41,7 @@ def compact(scene: Scene, process: Process, ledger: Ledger, txn: str) -> None:
     now_ms = storage_now_ms(process.storage, process.clock)
     for start, plan in sorted(plans.items()):
         is_free = plan.epoch == 0 or is_expired(
-            process.storage, scene.table.config, start, now_ms, scene.setting.timeout_ms
+            TableAt(process.storage, scene.table.config, process.clock), start, now_ms, scene.setting.timeout_ms
         )
         if is_free:
             scene.mark("claimed" if plan.epoch == 0 else "taken over")

@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from lakebraid.clock import SystemClock
 from lakebraid.errors import ObjectExists, ObjectNotFound
 from lakebraid.format.names import parse_data_file
 from lakebraid.format.timeline.commit import format_commit
 from lakebraid.format.timeline.plans import CompactionPlan, format_compaction_plan
 from lakebraid.format.timeline.rollbacks import InstantInfo, RollbackPlan, format_rollback_plan
 from lakebraid.format.times import format_instant_time, next_instant_time
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
 from simulator.oracle import TIMELINE
@@ -58,7 +60,7 @@ def _taken(scene: Scene, process: Process) -> bool:
 
 def fresh_time(scene: Scene, process: Process) -> str:
     """A time above every one on the timeline."""
-    timeline = load_timeline(process.storage, scene.table.config)
+    timeline = load_timeline(TableAt(process.storage, scene.table.config, process.clock))
     last = max((t for i in timeline for t in (i.request_time, i.completion_time) if t), default="0" * 17)
     return max(format_instant_time(process.clock.now_ms(), UTC), next_instant_time(last))
 
@@ -102,7 +104,7 @@ def compact(scene: Scene, process: Process, rounds: int) -> None:
     for _ in range(rounds):
         process.clock.sleep(0.3)
         with locked(scene, process):
-            view = load_view(storage, scene.table.config, process.clock)
+            view = load_view(TableAt(storage, scene.table.config, process.clock))
             operations = tuple(operation_of(part) for part in view.slices() if part.logs)
             start = fresh_time(scene, process)
             storage.create(
@@ -123,7 +125,7 @@ def rescue(scene: Scene, process: Process, rounds: int) -> None:
     for _ in range(rounds):
         process.clock.sleep(scene.setting.timeout_ms / 1000)
         with locked(scene, process):
-            timeline = load_timeline(storage, scene.table.config)
+            timeline = load_timeline(TableAt(storage, scene.table.config, SystemClock()))
             pending = [i for i in timeline.pending if i.action == "deltacommit"]
             for instant in pending:
                 start = fresh_time(scene, process)

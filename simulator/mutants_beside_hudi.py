@@ -25,7 +25,7 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "a decision that Hudi overtook is made true", "true before next", "lakebraid.txn.ledger.ledger", "Ledger._apply_newest",
-        "if greatest_time(load_timeline(self.storage, self.config)) >= entry.time:", "if False:",
+        "if greatest_time(load_timeline(self.table)) >= entry.time:", "if False:",
         ("6", "9", "11", "3"), {**_SHARED, "rates": Rates(kill_after=0.02, kill_before=0.02), "timeout_ms": 500},
     ),
     Mutant(
@@ -78,11 +78,11 @@ BESIDE_HUDI = (
     ),
     Mutant(
         "a living Hudi writer is rolled back", "8", "lakebraid.txn.hudi.dead_jobs", "dead_write",
-        "if not is_expired(ledger.storage, ledger.config, victim, now_ms, timeout_ms):", "if False:",
+        "if not is_expired(ledger.table, victim, now_ms, timeout_ms):", "if False:",
         ("8",), {**_SHARED, "call_ms": 20},
         elsewhere=(
             ("lakebraid.txn.hudi.dead_jobs", "find_dead",
-             "[s for s in starts if is_expired(ledger.storage, ledger.config, s, now_ms, timeout_ms)]", "[*starts]"),
+             "[s for s in starts if is_expired(ledger.table, s, now_ms, timeout_ms)]", "[*starts]"),
         ),
     ),
     Mutant(

@@ -72,7 +72,7 @@ OF_SERVICES = (
     ),
     Mutant(
         "timeline files are removed before the history has them", "archiving", _ARCHIVING, "_move",
-        "known = add_to_history(ledger.storage, ledger.config, ledger.clock, rows) if rows else set()",
+        "known = add_to_history(ledger.table, rows) if rows else set()",
         "known = {(e.instant.request_time, e.instant.action) for e in batch}",
         ("9",), _ARCHIVE,
     ),
@@ -201,7 +201,7 @@ OF_SERVICES = (
     ),
     Mutant(
         "a removable plan is taken from a living executor", "8", "lakebraid.txn.actions.rescue", "_decide_withdrawals",
-        "return age_ms >= delay_ms and is_expired(ledger.storage, ledger.config, start, now_ms, timeout_ms)",
+        "return age_ms >= delay_ms and is_expired(ledger.table, start, now_ms, timeout_ms)",
         "return age_ms >= delay_ms", ("8",),
         {
             "whole": True, "keys": 1, "aborts": 0.0, "removable": 1.0, "timeout_ms": 1000,
@@ -215,8 +215,8 @@ OF_SERVICES = (
     ),
     Mutant(
         "a plan is claimed from a living executor", "7", "lakebraid.services.merging.run", "_judge",
-        "if not is_expired(ledger.storage, ledger.config, start, now_ms, silence_ms_max(ledger.config)):", "if False:",
+        "if not is_expired(ledger.table, start, now_ms, silence_ms_max(ledger.config)):", "if False:",
         ("7",), {**_BASE, "call_ms": 20, "actors": (*_WRITERS, ("compactor", 5), ("compactor", 5), ("compactor", 5))},
-        elsewhere=(("lakebraid.services.merging.run", "abandoned_plans", "s in released or is_expired(storage, config, s, now_ms, silence_ms)", "True"),),
+        elsewhere=(("lakebraid.services.merging.run", "abandoned_plans", "s in released or is_expired(ledger.table, s, now_ms, silence_ms)", "True"),),
     ),
 )  # fmt: skip

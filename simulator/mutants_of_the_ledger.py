@@ -103,8 +103,8 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "files are listed before the timeline", "H6", _LOADING, "load_table",
-        "before = _timeline_files(storage, config)\n        files, partitions = _list_files(storage)",
-        "files, partitions = _list_files(storage)\n        before = _timeline_files(storage, config)",
+        "before = _timeline_files(table)\n        files, partitions = _list_files(table.storage)",
+        "files, partitions = _list_files(table.storage)\n        before = _timeline_files(table)",
         ("1", "2", "13", "5", "14", "no crash"),
         {**_SMALL, "actors": (("writer", 3), ("writer", 3), ("compactor", 2), ("reader", 5), ("reader", 5))},
     ),

@@ -23,6 +23,7 @@ from lakebraid.services.merging import compaction
 from lakebraid.services.merging import run as claims
 from lakebraid.services.merging.engine import Marks, MergeEngine
 from lakebraid.services.settings import open_table
+from lakebraid.table.at import TableAt
 from lakebraid.tasks.merging.cluster import run_clustering_task
 from lakebraid.tasks.merging.compact import run_compaction_task
 from lakebraid.tasks.merging.hazards import Hazard
@@ -166,8 +167,8 @@ def _lock_changes(scene: Scene) -> tuple[Replacement, ...]:
     def is_dead(owner: Owner) -> bool:
         return scene.world.processes[owner.pid].is_dead
 
-    def hudi_lock(storage: Any, clock: Any, config: Any) -> FileLock | None:
-        return None if config.lock_provider is None else FileLock(storage, clock)
+    def hudi_lock(table: TableAt) -> FileLock | None:
+        return None if table.config.lock_provider is None else FileLock(table.storage, table.clock)
 
     return (
         (file_lock, "this_process", this_process),

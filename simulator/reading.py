@@ -16,6 +16,7 @@ from lakebraid.format.timeline.plans import parse_compaction_plan
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.view import View, load_view
 from simulator.oracle import TIMELINE, Note, Oracle, Rows
 from simulator.storage import Disk
@@ -39,7 +40,7 @@ def read_product(
     storage: Storage, config: TableConfig, clock: Clock, as_of: str | None, *, by_event: bool
 ) -> tuple[str, Rows]:
     """The product's timeline, listing, slicing; the simulator's merge."""
-    view = load_view(storage, config, clock, as_of)
+    view = load_view(TableAt(storage, config, clock), as_of)
     return view.completion_time, rows_of_view(storage, view, by_event=by_event)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lakebraid.errors import BatchRepeated, CommitRefused, CommitUnknown, SchemaConflict, StorageError
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write, write_status
 from lakebraid.txn.hudi.file_lock import FileLock
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 def new_ledger(scene: Scene, process: Process) -> Ledger:
     storage, clock, config = process.storage, process.clock, scene.table.config
     if scene.setting.shared:
-        return Ledger(storage, clock, config, lock=FileLock(storage, clock), is_shared=True)
-    return Ledger(storage, clock, config)
+        return Ledger(TableAt(storage, config, clock), lock=FileLock(storage, clock), is_shared=True)
+    return Ledger(TableAt(storage, config, clock))
 
 
 def found(scene: Scene, process: Process) -> None:

@@ -17,6 +17,7 @@ from lakebraid.services.archiving import Keep, choose
 from lakebraid.storage import Storage
 from lakebraid.storage.local import LocalStorage
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config, load_timeline
 from lakebraid.txn.actions.archive import decide_archive, finish_archive, tend_history
 from lakebraid.txn.ledger.ledger import Ledger
@@ -63,7 +64,7 @@ def past(*, shared: bool = False) -> Past:
     clock.ms += DAY_MS
     table.compact()
     results += [table.upsert([row("a", f"a{n}", n)]) for n in range(3, 9)]
-    timeline = load_timeline(storage, table._config)
+    timeline = load_timeline(TableAt(storage, table._config, SystemClock()))
     return Past(
         tuple((info.name, storage.read(info.name, info.size)) for info in storage.list()),
         clock.ms,
@@ -81,7 +82,7 @@ def archive(storage: Any, clock: Any, **keep: int) -> Any:
 def archive_all(path: Path) -> int:
     """Archives as much as may be, also of a table that we would not write rows to; gives how many instants that were."""
     storage = LocalStorage(str(path))
-    ledger = Ledger(storage, SystemClock(), load_config(storage)[0])
+    ledger = Ledger(TableAt(storage, load_config(storage)[0], SystemClock()))
     decide_archive(ledger, "archiver", lambda now: choose(now, Keep(1, 1)))
     moved = finish_archive(ledger, "archiver")
     tend_history(ledger, "archiver")
@@ -101,7 +102,7 @@ def check_past(storage: Storage, clock: Any, made: Past, *, every: int = 4) -> T
     assert {*made.starts} <= {*found}, "an instant is lost"
     assert {table.status(start) for start in made.published[::every]} == {"published"}
     assert table.status(made.refused) == "refused"
-    assert not load_timeline(storage, table._config).pending
+    assert not load_timeline(TableAt(storage, table._config, clock)).pending
     return table
 
 

@@ -16,6 +16,7 @@ from lakebraid.services.merging.compaction import COMPACTION, CompactionResult, 
 from lakebraid.services.settings import Opened
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write
@@ -59,7 +60,8 @@ class Bench:
         self.storage: Storage = MemoryStorage("memory://compacted", self.clock)
         write_properties(self.storage, self.settings)
         self.config, _ = load_config(self.storage)
-        self.ledger = Ledger(self.storage, self.clock, self.config)
+        self.at = TableAt(self.storage, self.config, self.clock)
+        self.ledger = Ledger(self.at)
         self.writing = Writing(self.storage, self.clock)
         self.history = History(self.settings)
         self.publish(self.begin({}))

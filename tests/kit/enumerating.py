@@ -18,6 +18,7 @@ from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.services.merging import run as claims
 from lakebraid.services.settings import Opened, ServiceSettings, parse_settings
 from lakebraid.storage import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.writer import Writing
 from simulator.reduction import Reduction
@@ -161,7 +162,7 @@ def _spawn(played: Played, label: str, body: Body) -> None:
     process = Process(played.world, label)
 
     def run() -> None:
-        ledger = Ledger(process.storage, process.clock, played.config)
+        ledger = Ledger(TableAt(process.storage, played.config, process.clock))
         actor = Actor(process, Opened(Writing(process.storage, process.clock), ledger, played.settings))
         try:
             played.ends[label] = body(actor)

@@ -12,12 +12,14 @@ from functools import cache
 from typing import Any
 
 from lakebraid.api.table import Table
+from lakebraid.clock import SystemClock
 from lakebraid.errors import CommitRefused, CommitUnknown, LakebraidError, OutcomeUnknown
 from lakebraid.format.names import State
 from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from tests.kit.scene import Call, Hook, TickingClock, WatchedStorage, answer, make_table, row, table_on
 
@@ -142,7 +144,7 @@ def _told(table: Table, made: Attempt) -> str:
 
 def not_owned(storage: Storage, table: Table) -> list[str]:
     """All objects that neither the table, a completed instant nor the ledger needs."""
-    timeline = load_timeline(storage, table._config)
+    timeline = load_timeline(TableAt(storage, table._config, SystemClock()))
     owned = {".hoodie/hoodie.properties"}
     for instant in timeline.completed:
         states = (State.COMPLETED,) if instant.action == "savepoint" else State

@@ -12,6 +12,7 @@ import pytest
 
 from lakebraid import limits
 from lakebraid.clock import Clock as AnyClock
+from lakebraid.clock import SystemClock
 from lakebraid.errors import StorageError
 from lakebraid.format.names import State, TimelineFileName, history_file_name
 from lakebraid.format.properties import format_properties
@@ -28,6 +29,7 @@ from lakebraid.format.timeline.rollbacks import (
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import parse_config
 from lakebraid.storage import MemoryStorage, Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.hudi.file_lock import LOCK, FileLock
 from lakebraid.txn.ledger.ledger import Ledger
@@ -104,7 +106,7 @@ class Hudi:
     def archive(self, start: str) -> None:
         """Moves one completed write into the history."""
         with self.locked():
-            done = present(load_timeline(self.storage, CONFIG).write(start))
+            done = present(load_timeline(TableAt(self.storage, CONFIG, self.clock)).write(start))
             row = ArchivedInstant(start, done.completion_time, "deltacommit", format_commit(CommitMetadata()), None)
             put_history(self.storage, {history_file_name(start, start, 0): write_history([row])}, 1)
             self.storage.delete([f"{TIMELINE}/{name}" for name in names(self.storage) if name.startswith(start)])
@@ -172,7 +174,7 @@ def hudi(storage: MemoryStorage, clock: Clock) -> Hudi:
 def shared(storage: MemoryStorage | WatchedStorage, **changes: Any) -> Ledger:
     lock = FileLock(storage, storage.clock)
     how: dict[str, Any] = {"lock": lock, "is_shared": True}
-    return Ledger(storage, storage.clock, CONFIG, **how | changes)
+    return Ledger(TableAt(storage, CONFIG, storage.clock), **how | changes)
 
 
 def killed(storage: MemoryStorage, call: str, name: str, act: Callable[[Ledger], object]) -> None:
@@ -194,4 +196,4 @@ def names(storage: Storage) -> list[str]:
 
 
 def completions(storage: Storage) -> list[str]:
-    return [present(i.completion_time) for i in load_timeline(storage, CONFIG).completed]
+    return [present(i.completion_time) for i in load_timeline(TableAt(storage, CONFIG, SystemClock())).completed]

@@ -18,6 +18,7 @@ from lakebraid.reading.plan import Source
 from lakebraid.services.merging.compaction import CompactionResult
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config, load_timeline
 from lakebraid.txn.actions.create import create_table
 from lakebraid.writing.result import WriteResult
@@ -138,7 +139,7 @@ def make_table(storage: Storage, clock: Clock, schema: Any = COLUMNS, **argument
 
 def table_on(storage: Storage, clock: Clock) -> Table:
     config, properties = load_config(storage)
-    return Table(storage, Source(storage.url), config, properties, clock)
+    return Table(TableAt(storage, config, clock), Source(storage.url), properties)
 
 
 def row(key: str, v: str | None, ts: int = 1, w: int = 0) -> dict[str, Any]:
@@ -244,7 +245,10 @@ class Scene:
 
     def instants(self) -> list[tuple[str, str, str | None]]:
         """Start, action and completion of everything on the timeline."""
-        return [(i.request_time, i.action, i.completion_time) for i in load_timeline(self.storage, self.table._config)]
+        return [
+            (i.request_time, i.action, i.completion_time)
+            for i in load_timeline(TableAt(self.storage, self.table._config, self.clock))
+        ]
 
     def check_times(self) -> None:
         """No time was given twice, and every completion exceeds its own start."""

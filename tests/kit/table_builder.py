@@ -45,6 +45,7 @@ from lakebraid.format.timeline.services import (
 from lakebraid.reading.plan import Source
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from tests.kit.oracle import UNAVAILABLE, Base, Block, Gone, Group, History, Instant, Log, Put, Settings
 
@@ -105,7 +106,7 @@ class StillClock:
 def open_table(storage: Storage) -> Table:
     """The table on that very storage object, with a clock that never waits."""
     config, properties = load_config(storage)
-    return Table(storage, Source(storage.url), config, properties, StillClock())
+    return Table(TableAt(storage, config, StillClock()), Source(storage.url), properties)
 
 
 def build_table(history: History, storage: Storage | None = None, now: int | None = None, archived: int = 0) -> Storage:

@@ -18,6 +18,7 @@ from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.services.merging.clustering import ClusteringResult
 from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.services.plans import run_plan
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.checks.pending_plans import load_planned
 from simulator.mutants import MUTANTS
@@ -116,8 +117,21 @@ def judge_plans(played: Played) -> None:
 
     def look(actor: Actor) -> Any:
         actor.ledger.settled()
-        found = [i for i in load_timeline(actor.storage, actor.ledger.config) if i.kind in ("clustering", "compaction")]
-        return [(i, {part.group for part in load_planned(actor.storage, actor.ledger.config, i)}) for i in found]
+        found = [
+            i
+            for i in load_timeline(TableAt(actor.storage, actor.ledger.config, actor.process.clock))
+            if i.kind in ("clustering", "compaction")
+        ]
+        return [
+            (
+                i,
+                {
+                    part.group
+                    for part in load_planned(TableAt(actor.storage, actor.ledger.config, actor.process.clock), i)
+                },
+            )
+            for i in found
+        ]
 
     for (one, own), (other, others) in combinations(played.afterwards(look), 2):
         first, second = sorted((one, other), key=lambda i: i.request_time)

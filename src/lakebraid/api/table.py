@@ -25,7 +25,8 @@ from lakebraid.model.creation.plan import check_agrees, plan_table
 from lakebraid.reading.changes import Changes
 from lakebraid.reading.plan import Mode, Source, Where
 from lakebraid.reading.snapshot import Snapshot
-from lakebraid.storage import Storage, open_storage
+from lakebraid.storage import open_storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.grid import printable
 from lakebraid.table.listing import TimelineListing, load_listing
 from lakebraid.table.loading import load_config, pause
@@ -56,18 +57,17 @@ class Table(Writes, Maintenance):
 
     def __init__(
         self,
-        storage: Storage,
+        table: TableAt,
         source: Source,
-        config: TableConfig,
         properties: Mapping[str, str],
-        clock: Clock,
         told: Mapping[str, str] | None = None,
     ) -> None:
         """`told` goes before the properties in how the writes of this one get along with others."""
-        self._storage, self._source, self._config, self._clock = storage, source, config, clock
+        self._table, self._source = table, source
+        self._storage, self._config, self._clock = table.storage, table.config, table.clock
         self._properties = MappingProxyType(dict(properties))
-        self._writing = Writing(storage, clock, told)
-        self._destination = Destination(self._writing, source, config)
+        self._writing = Writing(table.storage, table.clock, told)
+        self._destination = Destination(self._writing, source, table.config)
 
     @classmethod
     def open(
@@ -84,7 +84,7 @@ class Table(Writes, Maintenance):
         storage = open_storage(path, storage_options)
         config, properties = load_config(storage)
         source = Source(storage.url, tuple(sorted((storage_options or {}).items())))
-        return cls(storage, source, config, properties, clock or SystemClock())
+        return cls(TableAt(storage, config, clock or SystemClock()), source, properties)
 
     @classmethod
     def create(
@@ -173,7 +173,7 @@ class Table(Writes, Maintenance):
         SnapshotExpired if a clean removed files of that time. `with table.snapshot() as s:` keeps cleans from doing so,
         for users who may write to the table; others are warned (`SnapshotNotHeld`).
         """
-        view = load_view(self._storage, self._config, self._clock, self._time("as_of", as_of))
+        view = load_view(self._table, self._time("as_of", as_of))
         return Snapshot(self._storage, self._source, view, self._hold)
 
     def to_arrow(
@@ -268,7 +268,7 @@ class Table(Writes, Maintenance):
                 "changes(images=True, kinds=False): a row before an update tells that it is one. Take one of both."
             )
         times = (end,) if start is None else (end, start)
-        newer, *older = load_views(self._storage, self._config, self._clock, times)
+        newer, *older = load_views(self._table, times)
         before = older[0] if older else None
         return Changes(
             self._storage,
@@ -283,7 +283,7 @@ class Table(Writes, Maintenance):
 
     def timeline(self, *, archived: bool = False) -> TimelineListing:
         """All instants with their times, action, state, rows and files; prints well, and shows itself in a notebook."""
-        listing = load_listing(self._storage, self._config, self._clock, archived=archived)
+        listing = load_listing(self._table, archived=archived)
         if not listing.has_open_writes:
             return listing
         return listing.by_writers(self._writing.open_writers(self._config))
@@ -303,7 +303,7 @@ class Table(Writes, Maintenance):
 
     def detail(self, instant: str) -> list[Detail]:
         """All that the files of an instant say: metadata, plan, written files. Several, if a savepoint shares its start."""
-        return load_details(self._storage, self._config, instant)
+        return load_details(self._table, instant)
 
     def _read(self, as_of: Time | None, read: Callable[[Snapshot], T]) -> T:
         """What `read` gives for a snapshot; a new one, if a clean or rollback takes files away under our hands."""
@@ -342,7 +342,7 @@ class Table(Writes, Maintenance):
 
 def told_table(table: Table, told: Mapping[str, str]) -> Table:
     """The same table, with writes that get along with others as they are told, whatever its properties say."""
-    own = (table._storage, table._source, table._config, table._properties, table._clock)  # noqa: SLF001  its own module
+    own = (table._table, table._source, table._properties)  # noqa: SLF001  its own module
     return Table(*own, told) if told else table
 
 

@@ -20,6 +20,7 @@ from lakebraid.cli.torture.run import Actor, Storm, rage
 from lakebraid.clock import SystemClock
 from lakebraid.inspect.occ_replay import look_back
 from lakebraid.storage import open_storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.grid import Grid
 from lakebraid.table.loading import load_config
 from lakebraid.web.gathering import load_facts
@@ -112,7 +113,7 @@ def _picture(table: lb.Table, page: Path) -> None:
 def _hindsight(table: lb.Table) -> None:
     _title("What Apache Hudi would have done with the same writes")
     storage = open_storage(table.path)
-    found = look_back(storage, load_config(storage)[0], SystemClock())
+    found = look_back(TableAt(storage, load_config(storage)[0], SystemClock()))
     click.echo(
         f"Its optimistic mode refuses a writer that met another one in a file group: {len(found.refused)} of these {found.writes} "
         "commits,\nby its own rule (RFC-71) on this very timeline. Its non-blocking mode lets them through, with a lock provider, a "

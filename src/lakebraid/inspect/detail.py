@@ -26,9 +26,9 @@ from lakebraid.format.timeline.services import (
     parse_index_plan,
     parse_savepoint_metadata,
 )
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import history_rows, load_manifest
 from lakebraid.table.loading import load_timeline
 
@@ -99,34 +99,34 @@ class Detail:
         }
 
 
-def load_details(storage: Storage, config: TableConfig, start: str) -> list[Detail]:
+def load_details(table: TableAt, start: str) -> list[Detail]:
     """All that began at `start`: a write and its savepoint share it. InvalidArgument if there is nothing."""
-    own = [i for i in load_timeline(storage, config).active if i.request_time == start]
-    found = [_active(storage, config, instant) for instant in own]
+    own = [i for i in load_timeline(table).active if i.request_time == start]
+    found = [_active(table, instant) for instant in own]
     if not any(d.instant.action != "savepoint" for d in found):
-        found += list(_archived(storage, config, start))
+        found += list(_archived(table, start))
     if not found:
         raise InvalidArgument(
-            f"{storage.url} has no instant {start[:60]!r}, active or archived. Nothing was changed. `lakebraid timeline` "
+            f"{table.storage.url} has no instant {start[:60]!r}, active or archived. Nothing was changed. `lakebraid timeline` "
             "lists them; `lakebraid why` also knows of those that were taken back.",
             instant=start,
         )
     return found
 
 
-def _active(storage: Storage, config: TableConfig, instant: Instant) -> Detail:
-    names = {info.name.rpartition("/")[2] for info in storage.list_folder(config.timeline_folder)[0]}
+def _active(table: TableAt, instant: Instant) -> Detail:
+    names = {info.name.rpartition("/")[2] for info in table.storage.list_folder(table.config.timeline_folder)[0]}
     states, problems = [], []
 
     def read(state: State, parsers: dict[str, Parse], action: str) -> Any:
         with contextlib.suppress(InvalidArgument):
-            name = instant.file_name(state, config.layout)
+            name = instant.file_name(state, table.config.layout)
             if name not in names:
                 return None
             states.append(name)
             parse = parsers.get(action)
             try:
-                data = storage.read(f"{config.timeline_folder}/{name}", limits.TIMELINE_FILE_BYTES_MAX)
+                data = table.storage.read(f"{table.config.timeline_folder}/{name}", limits.TIMELINE_FILE_BYTES_MAX)
                 return parse(data, name) if parse is not None and (data or state is State.COMPLETED) else None
             except (CorruptFile, ObjectNotFound) as error:
                 problems.append(error.message)
@@ -135,7 +135,7 @@ def _active(storage: Storage, config: TableConfig, instant: Instant) -> Detail:
     plan = read(State.REQUESTED, PLANS, instant.planned or instant.action)
     read(State.INFLIGHT, {}, instant.action)
     metadata = read(State.COMPLETED, COMPLETED, instant.action) if instant.is_completed else None
-    files = tuple(_files(storage, metadata))
+    files = tuple(_files(table.storage, metadata))
     return Detail(
         instant,
         metadata=metadata,
@@ -146,8 +146,8 @@ def _active(storage: Storage, config: TableConfig, instant: Instant) -> Detail:
     )
 
 
-def _archived(storage: Storage, config: TableConfig, start: str) -> Iterator[Detail]:
-    for row in history_rows(storage, config, load_manifest(storage, config).files):
+def _archived(table: TableAt, start: str) -> Iterator[Detail]:
+    for row in history_rows(table, load_manifest(table).files):
         if row.request_time != start:
             continue
         instant = Instant(start, row.action, State.COMPLETED, row.completion_time)
@@ -161,7 +161,7 @@ def _archived(storage: Storage, config: TableConfig, start: str) -> Iterator[Det
         for kind in (row.action, "compaction", "clustering") if row.plan else ():
             with contextlib.suppress(CorruptFile):
                 plan = plan or (PLANS[kind](row.plan or b"", f"archived {start}") if kind in PLANS else None)
-        files = tuple(_files(storage, metadata))
+        files = tuple(_files(table.storage, metadata))
         yield Detail(instant, is_archived=True, metadata=metadata, plan=plan, files=files, problems=tuple(problems))
 
 

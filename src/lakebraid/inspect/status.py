@@ -14,7 +14,6 @@ from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.times import parse_instant_time
 from lakebraid.inspect.status_text import counted, status_text
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import COMPLETED_AS
 from lakebraid.services.archiving import Keep, choose, keep_of
 from lakebraid.services.due import due_groups, group_lags, parse_triggers
@@ -22,6 +21,7 @@ from lakebraid.services.merging.choose_groups import open_writes_of
 from lakebraid.services.rollback import plan_delay_ms
 from lakebraid.services.settings import parse_settings
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.table.view import View, load_view
 from lakebraid.txn.checks.pending_plans import load_planned, planned_parts
@@ -148,9 +148,10 @@ def load_status(storage: Storage, clock: Clock) -> Status:
     """The table as it is now, by this machine's clock."""
     config, properties = load_config(storage)
     settings = parse_settings(properties)
-    ledger = Ledger(storage, clock, config)
-    look = _Look(storage, config, ledger.newest().state, clock.now_ms(), settings.allows_updates)
-    view = load_view(storage, config, clock)
+    table = TableAt(storage, config, clock)
+    ledger = Ledger(table)
+    look = _Look(table, ledger.newest().state, clock.now_ms(), settings.allows_updates)
+    view = load_view(table)
     lags = group_lags(view, config.zone)
     completed = [i for i in view.timeline.completed if i.is_write]
     lag = CompactionLag(
@@ -160,7 +161,7 @@ def load_status(storage: Storage, clock: Clock) -> Status:
         oldest_ms=max((look.now_ms - lag.oldest_ms for lag in lags), default=0),
         due_groups=len(
             due_groups(lags, parse_triggers(settings), look.now_ms)
-            - {part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline)}
+            - {part.group for part in planned_parts(ledger.table, view.timeline)}
         ),
     )
     status = Status(
@@ -190,8 +191,7 @@ def _archival(ledger: Ledger, state: LedgerState, keep: Keep, writes: int) -> Ar
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    storage: Storage
-    config: TableConfig
+    table: TableAt
     state: LedgerState
     now_ms: int
     gives_way: bool
@@ -224,7 +224,7 @@ class _Look:
             plan = self.state.plans.get(start)
             groups = None
             with contextlib.suppress(CorruptFile, ObjectNotFound):
-                groups = len({part.group for part in load_planned(ledger.storage, ledger.config, instant)})
+                groups = len({part.group for part in load_planned(ledger.table, instant)})
             found.append(
                 PlanStatus(
                     start,
@@ -242,24 +242,24 @@ class _Look:
 
     def age_ms(self, start: str) -> int:
         try:
-            return max(self.now_ms - parse_instant_time(start, self.config.zone), 0)
+            return max(self.now_ms - parse_instant_time(start, self.table.config.zone), 0)
         except InvalidArgument:
             return 0  # a mark of Hudi's, or "never", which no calendar has
 
     def beat_age_ms(self, start: str) -> int | None:
         try:
-            return max(self.now_ms - self.storage.info(heartbeat_name(start)).modified_ms, 0)
+            return max(self.now_ms - self.table.storage.info(heartbeat_name(start)).modified_ms, 0)
         except ObjectNotFound:
             return None
 
     def is_silent(self, start: str) -> bool:
         beat = self.beat_age_ms(start)
-        return (self.age_ms(start) if beat is None else beat) >= silence_ms_max(self.config)
+        return (self.age_ms(start) if beat is None else beat) >= silence_ms_max(self.table.config)
 
     def lock_owner(self) -> str | None:
         for name in (FILE_LOCK, LEASE_LOCK):
             with contextlib.suppress(ObjectNotFound):
-                data = self.storage.read(name, limits.LOCK_FILE_BYTES_MAX)
+                data = self.table.storage.read(name, limits.LOCK_FILE_BYTES_MAX)
                 owner = parse_owner(data)
                 return str(owner) if owner is not None else f"an Apache Hudi writer ({name})"
         return None

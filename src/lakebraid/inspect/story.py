@@ -25,6 +25,7 @@ from lakebraid.inspect.status_text import counted
 from lakebraid.model.timeline.instant import COMPLETED_AS, Instant, action_family
 from lakebraid.model.timeline.named_files import Named, named_files
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.grid import printable
 from lakebraid.table.history import history_rows, load_manifest
 from lakebraid.table.loading import load_config
@@ -93,7 +94,7 @@ def load_story(storage: Storage, clock: Clock, start: str) -> Story:
             f"{start[:60]!r} is no instant: give its 17 digits, as `lakebraid timeline` shows them. Nothing was changed."
         )
     config, properties = load_config(storage)
-    evidence = load_evidence(storage, clock, config, properties)
+    evidence = load_evidence(TableAt(storage, config, clock), properties)
     own = [i for i in evidence.listed.active if i.request_time == start]
     notes = tuple(_noted(evidence, own))
     write = next((i for i in own if action_family(i.action) == "write"), None)
@@ -171,7 +172,7 @@ def _pending(evidence: Evidence, instant: Instant) -> Story:
     files = None
     if is_plan:
         with contextlib.suppress(CorruptFile, ObjectNotFound):
-            files = sum(len(part.files) for part in load_planned(evidence.storage, evidence.config, instant))
+            files = sum(len(part.files) for part in load_planned(evidence.table, instant))
     writer = None if evidence.entry is None else evidence.entry.state.writer_of(start)
     end = "planned" if is_plan else "open"
     return Story(start, end, instant.kind, writer=writer, files=files, silent_ms=silent_ms)
@@ -179,7 +180,7 @@ def _pending(evidence: Evidence, instant: Instant) -> Story:
 
 def _undone(evidence: Evidence, start: str) -> Story:
     """An instant that is no longer on the timeline, nor in the history as one that completed."""
-    restore = find_restore(evidence.storage, evidence.config, evidence.timeline, start)
+    restore = find_restore(evidence.table, evidence.timeline, start)
     for rollback, victims, story in _rollbacks(evidence):
         if start in victims:
             action = victims[start] or None
@@ -206,9 +207,7 @@ def _rollbacks(evidence: Evidence) -> Iterator[tuple[str, dict[str, str], dict[s
                     victims |= {i.request_time: i.action for i in done.instants}
             yield instant.request_time, victims, _told(evidence, instant.request_time)
     with contextlib.suppress(CorruptFile, ObjectNotFound):
-        for row in history_rows(
-            evidence.storage, evidence.config, load_manifest(evidence.storage, evidence.config).files
-        ):
+        for row in history_rows(evidence.table, load_manifest(evidence.table).files):
             if row.action == "rollback" and row.metadata:
                 done = parse_rollback_metadata(row.metadata, row.request_time)
                 story = parse_rollback_plan(row.plan, row.request_time).story if row.plan else ""
@@ -226,9 +225,7 @@ def _told(evidence: Evidence, rollback: str) -> dict[str, Any]:
 
 def _archived_service(evidence: Evidence, start: str) -> Instant | None:
     with contextlib.suppress(CorruptFile, ObjectNotFound):
-        for row in history_rows(
-            evidence.storage, evidence.config, load_manifest(evidence.storage, evidence.config).files
-        ):
+        for row in history_rows(evidence.table, load_manifest(evidence.table).files):
             if row.request_time == start:
                 return Instant(start, row.action, State.COMPLETED, row.completion_time)
     return None

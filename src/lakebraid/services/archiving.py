@@ -127,7 +127,7 @@ def sweep_dead(ledger: Ledger) -> str:
     state, since = now.state, forgotten_before(now)
     old = any(time <= since and start > state.archived for start, time in state.gone.items())
     if old or len(state.gone) >= limits.GONE_STARTS_MAX:
-        sweep(ledger.storage, ledger.clock, ledger.config, ledger)
+        sweep(ledger)
     return since
 
 
@@ -135,7 +135,7 @@ def choose(now: Round, keep: Keep, swept: str = "9") -> Chosen:
     """Which instants may leave the timeline, as it is in this round; those rolled back before `swept` left no files."""
     timeline, state, since = now.timeline(), now.state, min(swept, forgotten_before(now))
     if now.ledger.is_shared:  # what Apache Hudi rolled back, the ledger does not know
-        victims = victims_since(now.ledger.storage, now.ledger.config, timeline, since)
+        victims = victims_since(now.ledger.table, timeline, since)
         state = replace(state, gone={**dict(victims), **state.gone})
     chosen = choose_instants(timeline, state, keep, since)
     chosen = _keeping_replacements(now, chosen)
@@ -195,12 +195,11 @@ def _keeping_replacements(now: Round, chosen: Chosen) -> Chosen:
     replacing = [i for i in chosen.instants if i.action == "replacecommit"]
     if not replacing:
         return chosen
-    storage, config, clock = now.ledger.storage, now.ledger.config, now.ledger.clock
     starts: dict[GroupId, list[str]] = {}
-    for file in load_table(storage, config, clock).files:
+    for file in load_table(now.ledger.table).files:
         starts.setdefault(file.group, []).append(file.parsed.request_time)
     for instant in replacing:
-        replaced = load_commit(storage, config, instant, clock).replaced
+        replaced = load_commit(now.ledger.table, instant).replaced
         groups = (GroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids)
         if any(not outlives(start, instant) for group in groups for start in starts.get(group, ())):
             return _before(chosen, instant, f"files that {instant.request_time} replaced are not cleaned away yet")
@@ -232,7 +231,7 @@ def _stating(now: Round, writes: Iterable[Instant], text: str | None) -> Instant
 
 def _schema_of(now: Round, instant: Instant) -> str | None:
     try:
-        return load_commit(now.ledger.storage, now.ledger.config, instant, now.ledger.clock).schema
+        return load_commit(now.ledger.table, instant).schema
     except ObjectNotFound:
         return None
 

@@ -146,7 +146,7 @@ def _plan(choice: Choice, retention: Retention, now: Round) -> CleanPlan:
 
 def _choose(now: Round, retention: Retention, expired: Sequence[str]) -> Choice:
     ledger = now.ledger
-    loaded = load_table(ledger.storage, ledger.config, ledger.clock)
+    loaded = load_table(ledger.table)
     timeline = loaded.timeline
     if any(i.action == "restore" for i in timeline.pending) or now.state.restores:
         return Choice(holds=(Hold("an unfinished restore", NEVER, is_lasting=True),))
@@ -169,7 +169,7 @@ def _past(ledger: Ledger, loaded: Loaded) -> Past:
         if completion is not None:
             is_base = isinstance(file.parsed, BaseFileName)
             files.append(Committed(file.group, file.name, start, completion, is_base, file.size))
-    replacements = load_replacements(ledger.storage, ledger.config, ledger.clock, loaded.timeline)
+    replacements = load_replacements(ledger.table, loaded.timeline)
     return Past(tuple(files), loaded.timeline.writes, replacements)
 
 
@@ -213,7 +213,7 @@ def _foreign_rollbacks(ledger: Ledger, state: LedgerState, timeline: Timeline) -
     """Apache Hudi also takes back what was completed: the versions before that are about to be the newest again."""
     for instant in timeline.pending:
         if instant.action == "rollback" and instant.request_time not in state.rollbacks:
-            plan = load_rollback_plan(ledger.storage, ledger.config, instant.request_time)
+            plan = load_rollback_plan(ledger.table, instant.request_time)
             victim = NEVER if plan is None or plan.instant is None else plan.instant.request_time
             yield Hold(f"the unfinished rollback {instant.request_time}", victim, is_lasting=True)
 
@@ -223,7 +223,7 @@ def _planned_inputs(ledger: Ledger, timeline: Timeline) -> Iterator[str]:
 
     The inputs of a torn plan are kept by the hold on its start.
     """
-    for part in planned_parts(ledger.storage, ledger.config, timeline):
+    for part in planned_parts(ledger.table, timeline):
         yield from part.files
 
 

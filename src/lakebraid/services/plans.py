@@ -89,7 +89,7 @@ def compact(opened: Opened, request: CompactionRequest, engine: MergeEngine) -> 
 def compact_due(opened: Opened, triggers: Triggers | None, engine: MergeEngine) -> list[CompactionResult]:
     """Compacts the groups that are due by these triggers, or by the table's, then executes plans whose executors died."""
     ledger, settings = opened.ledger, opened.settings
-    lags = group_lags(load_view(ledger.storage, ledger.config, ledger.clock), ledger.config.zone)
+    lags = group_lags(load_view(ledger.table), ledger.config.zone)
     due = due_groups(lags, triggers or parse_triggers(settings), ledger.clock.now_ms())
     return compaction.compact(opened, scope=replace(compaction_scope(settings), groups=due), engine=engine)
 
@@ -157,7 +157,7 @@ def cluster_due(opened: Opened, engine: MergeEngine, *, is_wanted: bool = False)
     """
     if opened.config.index == "bucket":
         return []
-    if is_wanted or is_clustering_due(load_timeline(opened.storage, opened.config).writes, opened.settings):
+    if is_wanted or is_clustering_due(load_timeline(opened.table).writes, opened.settings):
         return cluster(opened, ClusteringRequest(), engine)
     return CLUSTERING.run_abandoned(opened, engine)
 
@@ -260,7 +260,7 @@ def _find(ledger: Ledger, start: str) -> Instant | None:
     def rule(now: Round) -> Already[Instant | None]:
         instant = now.timeline().write(start)
         if instant is None:
-            rows = load_history(ledger.storage, ledger.config, start, actions=WRITE_ACTIONS)
+            rows = load_history(ledger.table, start, actions=WRITE_ACTIONS)
             instant = next((row.instant for row in rows if row.instant.request_time == start), None)
         if instant is not None and not instant.is_completed and start in now.state.gone:
             return Already(None)  # rolled back; its files are about to go
@@ -280,7 +280,7 @@ def _service(kind: str, start: str, ledger: Ledger) -> MergeService[Any, Any]:
 
 
 def _result(ledger: Ledger, instant: Instant) -> Any:
-    metadata = load_commit(ledger.storage, ledger.config, instant, ledger.clock)
+    metadata = load_commit(ledger.table, instant)
     start, kind = instant.request_time, instant.kind
     service = _service(kind if kind in _SERVICES else _KINDS.get(metadata.operation or "", kind), start, ledger)
     return service.result(start, instant.completion_time or start, metadata)

@@ -34,7 +34,7 @@ def roll_back_and_sweep(
     """The same, and then removes files that belong to no write, which takes a listing of the whole table."""
     ledger = opened.ledger
     done = roll_back_dead(opened, timeout_seconds=timeout_seconds, delay_minutes=delay_minutes)
-    return replace(done, removed=sweep(ledger.storage, ledger.clock, ledger.config, ledger))
+    return replace(done, removed=sweep(ledger))
 
 
 def plan_delay_ms(settings: ServiceSettings, asked_minutes: float | None = None) -> int:
@@ -67,7 +67,7 @@ def withdraw(ledger: Ledger, start: str | None) -> RollbackResult:
 
     def is_idle(plan: PendingPlan) -> bool:
         now_ms = storage_now_ms(storage, ledger.clock)
-        return not plan.claimant or is_expired(storage, config, start, now_ms, silence_ms_max(config))
+        return not plan.claimant or is_expired(ledger.table, start, now_ms, silence_ms_max(config))
 
     rollback = decide_withdrawal(ledger, txn, start, is_idle, is_removable=True)
     if rollback is None:

@@ -96,7 +96,7 @@ def _would(ledger: Ledger, to: str) -> RestoreResult:
 
 
 def _result(ledger: Ledger, start: str, undo: Undo) -> RestoreResult:
-    timeline = load_timeline(ledger.storage, ledger.config)
+    timeline = load_timeline(ledger.table)
     done = next((i for i in timeline if i.action == "restore" and i.request_time == start), None)
     files = 0
     if done is not None:  # else the restore has been archived since

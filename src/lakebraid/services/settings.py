@@ -16,6 +16,7 @@ from lakebraid.errors import UnsupportedTable
 from lakebraid.model.config import TableConfig
 from lakebraid.model.writable import check_rewritable, check_tended
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.txn.checks.file_groups import UPDATES, allows_updates
 from lakebraid.txn.ledger.ledger import Ledger
@@ -112,6 +113,10 @@ class Opened:
     @property
     def storage(self) -> Storage:
         return self.ledger.storage
+
+    @property
+    def table(self) -> TableAt:
+        return self.ledger.table
 
     @property
     def config(self) -> TableConfig:

@@ -28,6 +28,7 @@ from lakebraid.options import read_options, source_options
 from lakebraid.source.planning import open_table, plan_source
 from lakebraid.source.reader import LakebraidReader, SourcePartition
 from lakebraid.storage import open_storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_commit
 from lakebraid.table.positions import Positions
 
@@ -161,9 +162,8 @@ class _Looking:
     def __init__(self, table: Table, storage_options: Mapping[str, str]) -> None:
         self.table = table
         self.config: TableConfig = parse_config(table.properties, table.path)
-        self._storage = open_storage(table.path, dict(storage_options))
-        self._clock = SystemClock()
-        self.positions = Positions(self._storage, self.config)
+        self._at = TableAt(open_storage(table.path, dict(storage_options)), self.config, SystemClock())
+        self.positions = Positions(self._at)
         self._sizes: dict[str, tuple[int, int]] = {}
 
     def is_write(self, instant: Instant) -> bool:
@@ -176,7 +176,7 @@ class _Looking:
             return 0, 0
         known = self._sizes.get(instant.request_time)
         if known is None:
-            commit = load_commit(self._storage, self.config, instant, self._clock)
+            commit = load_commit(self._at, instant)
             stats = [stat for part in commit.write_stats.values() for stat in part]
             known = len(stats), sum((s.num_writes or 0) + (s.num_deletes or 0) for s in stats)
             self._sizes[instant.request_time] = known

@@ -8,16 +8,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakebraid import limits
-from lakebraid.clock import Clock
 from lakebraid.errors import SnapshotExpired
 from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
 from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.format.timeline.services import parse_clean_metadata, parse_clean_plan
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.timeline.slicing import GroupId, outlives
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import Loaded
 from lakebraid.table.replaced import load_replacements
@@ -33,9 +31,7 @@ class _Gone:
 
 
 def check_retained(
-    storage: Storage,
-    config: TableConfig,
-    clock: Clock,
+    table: TableAt,
     loaded: Loaded,
     time: str,
     replaced: Mapping[GroupId, Instant],
@@ -44,37 +40,37 @@ def check_retained(
 
     `replaced` are the groups that had been replaced by then: what was removed of them is not missed.
     """
-    cleaned = _still_owned(_cleaned(storage, config, loaded.timeline, time), replaced)
-    timeline = _with_archived(storage, config, loaded.timeline, cleaned).as_of(time)
+    cleaned = _still_owned(_cleaned(table, loaded.timeline, time), replaced)
+    timeline = _with_archived(table, loaded.timeline, cleaned).as_of(time)
     missing = _first_missing(loaded, cleaned, timeline)
     if missing is not None:
         # An archived replacement is known only if files of its time still lie here. It may be why nobody needs these.
-        cleaned = _still_owned(cleaned, _archived_replaced(storage, config, time))
+        cleaned = _still_owned(cleaned, _archived_replaced(table, time))
         missing = _first_missing(loaded, cleaned, timeline)
     if missing is not None:
-        oldest = _oldest_readable(storage, config, clock, loaded)
+        oldest = _oldest_readable(table, loaded)
         hint = "Read a later time." if oldest is None else f"Everything from {oldest} on can be read: ask for that."
         raise SnapshotExpired(
-            f"{storage.url} as of {time} can no longer be read: the clean {missing.by.request_time} "
+            f"{table.storage.url} as of {time} can no longer be read: the clean {missing.by.request_time} "
             f"({missing.by.completion_time or 'unfinished'}) removed {missing.parsed.format()} in partition "
             f"{missing.group.partition or '(none)'!r}. Newer versions are safe. {hint}",
-            path=storage.url,
+            path=table.storage.url,
             as_of=time,
             removed_by=missing.by.request_time,
             oldest_readable=oldest,
         )
 
 
-def _oldest_readable(storage: Storage, config: TableConfig, clock: Clock, loaded: Loaded) -> str | None:
+def _oldest_readable(table: TableAt, loaded: Loaded) -> str | None:
     """The completion time from which on no clean has removed anything that is needed; None if nobody can tell.
 
     A removed file is missed no longer as soon as a base file that began after it has completed, or its group was
     replaced.
     """
-    cleaned = [*_cleaned(storage, config, loaded.timeline, "")]
-    timeline = _with_archived(storage, config, loaded.timeline, cleaned)
-    replacements = load_replacements(storage, config, clock, timeline)
-    archived = _archived_replaced(storage, config, "9" * 17)
+    cleaned = [*_cleaned(table, loaded.timeline, "")]
+    timeline = _with_archived(table, loaded.timeline, cleaned)
+    replacements = load_replacements(table, timeline)
+    archived = _archived_replaced(table, "9" * 17)
     bases: dict[GroupId, set[str]] = defaultdict(set)
     for group, parsed in [*((f.group, f.parsed) for f in loaded.files), *((f.group, f.parsed) for f in cleaned)]:
         if _base_done(parsed, timeline):
@@ -100,25 +96,25 @@ def _still_owned(cleaned: Iterable[_Gone], replaced: Mapping[GroupId, Instant]) 
     return [f for f in cleaned if f.group not in replaced or outlives(f.parsed.request_time, replaced[f.group])]
 
 
-def _archived_replaced(storage: Storage, config: TableConfig, time: str) -> dict[GroupId, Instant]:
+def _archived_replaced(table: TableAt, time: str) -> dict[GroupId, Instant]:
     """The groups that archived replacements had taken away by then, each with the last one that did."""
     replaced: dict[GroupId, Instant] = {}
-    rows = load_history(storage, config, actions=frozenset({"replacecommit"}), with_metadata=True)
+    rows = load_history(table, actions=frozenset({"replacecommit"}), with_metadata=True)
     for row in sorted(rows, key=lambda r: r.instant.completion_time or ""):
         if (row.instant.completion_time or "9") <= time:
-            metadata = parse_commit(row.metadata or b"", f"archived {row.instant.request_time} of {storage.url}")
+            metadata = parse_commit(row.metadata or b"", f"archived {row.instant.request_time} of {table.storage.url}")
             for partition, file_ids in metadata.replaced.items():
                 replaced |= {GroupId(partition, file_id): row.instant for file_id in file_ids}
     return replaced
 
 
-def _with_archived(storage: Storage, config: TableConfig, timeline: Timeline, cleaned: Iterable[_Gone]) -> Timeline:
+def _with_archived(table: TableAt, timeline: Timeline, cleaned: Iterable[_Gone]) -> Timeline:
     """The timeline with the archived writers of removed files: when they completed decides whether they are missed."""
     starts = {file.parsed.request_time for file in cleaned}
     unknown = {start for start in starts if timeline.write(start) is None}
     if not unknown:
         return timeline
-    found = [a.instant for a in load_history(storage, config, min(unknown), actions=WRITE_ACTIONS)]
+    found = [a.instant for a in load_history(table, min(unknown), actions=WRITE_ACTIONS)]
     known = [*timeline.archived, *(i for i in found if i.request_time in unknown)]
     return Timeline(timeline.active, tuple(sorted(known)), timeline.until, timeline.undone)
 
@@ -161,15 +157,15 @@ def _base_done(parsed: BaseFileName | LogFileName, timeline: Timeline) -> bool:
     return isinstance(parsed, BaseFileName) and timeline.completion_of(parsed.request_time) is not None
 
 
-def _cleaned(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> Iterator[_Gone]:
+def _cleaned(table: TableAt, timeline: Timeline, time: str) -> Iterator[_Gone]:
     """The files that cleans removed or were to remove after that time: active ones, also unfinished, and archived."""
     for instant in timeline.active:
         if instant.action != "clean" or (instant.completion_time or "9") <= time:
             continue
         state = State.COMPLETED if instant.is_completed else State.REQUESTED
-        name = f"{config.timeline_folder}/{instant.file_name(state, config.layout)}"
-        yield from _removed(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), instant)
-    for row in load_history(storage, config, actions=frozenset({"clean"}), with_metadata=True):
+        name = f"{table.config.timeline_folder}/{instant.file_name(state, table.config.layout)}"
+        yield from _removed(table.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), instant)
+    for row in load_history(table, actions=frozenset({"clean"}), with_metadata=True):
         if row.metadata and (row.instant.completion_time or row.instant.request_time) > time:
             yield from _removed(row.metadata, row.instant)
 

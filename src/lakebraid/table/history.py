@@ -18,9 +18,8 @@ from lakebraid.format.timeline.history import (
     parse_manifest,
     read_history,
 )
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import Instant
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 
 T = TypeVar("T")
 
@@ -53,8 +52,7 @@ class Manifest:
 
 
 def load_history(
-    storage: Storage,
-    config: TableConfig,
+    table: TableAt,
     first: str = "",
     *,
     actions: frozenset[str] | None = None,
@@ -67,18 +65,16 @@ def load_history(
         for file in manifest.files:
             if _span(file)[1] < first:
                 continue
-            for row in load_history_file(storage, config, file, actions=actions, with_metadata=with_metadata):
+            for row in load_history_file(table, file, actions=actions, with_metadata=with_metadata):
                 if first <= row.request_time:
                     instant = Instant(row.request_time, row.action, State.COMPLETED, row.completion_time)
                     found.append(Archived(instant, row.metadata, row.plan))
         return found
 
-    return with_manifest(storage, config, load)
+    return with_manifest(table, load)
 
 
-def load_archived_keys(
-    storage: Storage, config: TableConfig, manifest: Manifest, starts: Collection[str]
-) -> set[tuple[str, str]]:
+def load_archived_keys(table: TableAt, manifest: Manifest, starts: Collection[str]) -> set[tuple[str, str]]:
     """Start and action of what the history has in those files in which one of the starts may be."""
     ordered = sorted(starts)
     found = set()
@@ -86,35 +82,35 @@ def load_archived_keys(
         first, last = _span(file)
         place = bisect_left(ordered, first)
         if place < len(ordered) and ordered[place] <= last:
-            found |= {(row.request_time, row.action) for row in load_history_file(storage, config, file)}
+            found |= {(row.request_time, row.action) for row in load_history_file(table, file)}
     return found
 
 
-def with_manifest(storage: Storage, config: TableConfig, load: Callable[[Manifest], T]) -> T:
+def with_manifest(table: TableAt, load: Callable[[Manifest], T]) -> T:
     """What `load` makes of the history, again with a newer manifest if the archiver took files away under its hands."""
-    manifest = load_manifest(storage, config)
+    manifest = load_manifest(table)
     while True:
         try:
             return load(manifest)
         except ObjectNotFound as error:
-            newer = load_manifest(storage, config)
+            newer = load_manifest(table)
             if newer.number == manifest.number:
                 raise CorruptFile(
-                    f"The history of {storage.url} is not whole: manifest_{manifest.number} names a file that is not "
+                    f"The history of {table.storage.url} is not whole: manifest_{manifest.number} names a file that is not "
                     f"there ({error.message}) The instants in it are unknown; newer ones, and all rows, are untouched. "
                     "Nothing was changed. Bring the file back from a copy of the table.",
-                    path=storage.url,
+                    path=table.storage.url,
                 ) from error
             manifest = newer
 
 
-def load_manifest(storage: Storage, config: TableConfig) -> Manifest:
+def load_manifest(table: TableAt) -> Manifest:
     """The manifest that counts now. CorruptFile if it is torn; one that Hudi never pointed at is then passed over."""
-    if config.layout == 1:
+    if table.config.layout == 1:
         return Manifest()
     for attempt in range(limits.READ_ATTEMPTS_MAX):
         try:
-            return _load_manifest(storage, config)
+            return _load_manifest(table)
         except ObjectNotFound:
             # The archiver took it away between our listing and our look at it: there are newer ones.
             if attempt + 1 == limits.READ_ATTEMPTS_MAX:
@@ -122,21 +118,21 @@ def load_manifest(storage: Storage, config: TableConfig) -> Manifest:
     return Manifest()
 
 
-def _load_manifest(storage: Storage, config: TableConfig) -> Manifest:
-    folder = config.history_folder
-    listed, _ = storage.list_folder(folder)
+def _load_manifest(table: TableAt) -> Manifest:
+    folder = table.config.history_folder
+    listed, _ = table.storage.list_folder(folder)
     names = frozenset(f.name.rpartition("/")[2] for f in listed)
     if not names:
         return Manifest()
     try:
-        version = storage.read(f"{folder}/_version_", 64)
+        version = table.storage.read(f"{folder}/_version_", 64)
     except ObjectNotFound:
         version = None  # Hudi deletes it and makes it again at each update
     numbers = manifests_to_try(version, (n for n in map(parse_manifest_name, names) if n is not None))
     for number in numbers:
         path = f"{folder}/manifest_{number}"
         try:
-            files = parse_manifest(storage.read(path, limits.HISTORY_MANIFEST_BYTES_MAX), path)
+            files = parse_manifest(table.storage.read(path, limits.HISTORY_MANIFEST_BYTES_MAX), path)
         except CorruptFile:
             if number == numbers[-1]:
                 raise
@@ -146,25 +142,24 @@ def _load_manifest(storage: Storage, config: TableConfig) -> Manifest:
 
 
 def load_history_file(
-    storage: Storage,
-    config: TableConfig,
+    table: TableAt,
     file: HistoryFile,
     *,
     actions: frozenset[str] | None = None,
     with_metadata: bool = False,
 ) -> list[ArchivedInstant]:
     """The instants of one file of the history."""
-    path = f"{config.history_folder}/{file.name}"
+    path = f"{table.config.history_folder}/{file.name}"
     if not with_metadata and file.size > limits.HISTORY_READ_WHOLE_BYTES:
-        return read_history(storage.open_input(path), path, actions=actions)
-    data = storage.read(path, limits.HISTORY_FILE_BYTES_MAX)
+        return read_history(table.storage.open_input(path), path, actions=actions)
+    data = table.storage.read(path, limits.HISTORY_FILE_BYTES_MAX)
     return read_history(data, path, actions=actions, with_metadata=with_metadata)
 
 
-def history_rows(storage: Storage, config: TableConfig, files: Collection[HistoryFile]) -> Iterator[ArchivedInstant]:
+def history_rows(table: TableAt, files: Collection[HistoryFile]) -> Iterator[ArchivedInstant]:
     """All that these files hold, contents too."""
     for file in files:
-        yield from load_history_file(storage, config, file, with_metadata=True)
+        yield from load_history_file(table, file, with_metadata=True)
 
 
 def _span(file: HistoryFile) -> tuple[str, str]:

@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
 
-from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.names import State
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.times import parse_instant_time
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.grid import SHOWN_MAX, Grid, text_bytes
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit, load_timeline
@@ -148,26 +146,26 @@ def _took(start: str, end: str | None) -> str | None:
     return f"{seconds:,.1f} s"
 
 
-def load_listing(
-    storage: Storage, config: TableConfig, clock: Clock, *, archived: bool = False, details_max: int = SHOWN_MAX
-) -> TimelineListing:
+def load_listing(table: TableAt, *, archived: bool = False, details_max: int = SHOWN_MAX) -> TimelineListing:
     """All instants; the metadata of the newest `details_max` completed writes is read for their counts."""
-    timeline = load_timeline(storage, config)
+    timeline = load_timeline(table)
     entries = [Entry(i) for i in timeline]
     known = {(e.instant.request_time, e.instant.action) for e in entries}
     if archived:
-        old = [a.instant for a in load_history(storage, config)]
+        old = [a.instant for a in load_history(table)]
         entries += [Entry(i, archived=True) for i in old if (i.request_time, i.action) not in known]
     entries.sort(key=lambda e: (e.instant.request_time, e.instant.action))
     detailed = [e for e in entries if e.instant.is_write and e.instant.is_completed and not e.archived][-details_max:]
     chosen = {id(e) for e in detailed}
-    full = tuple(_detailed(storage, config, clock, e) if id(e) in chosen else e for e in entries)
-    return TimelineListing(config.name, full, "UTC" if config.timezone == "UTC" else "the writers' local zone")
+    full = tuple(_detailed(table, e) if id(e) in chosen else e for e in entries)
+    return TimelineListing(
+        table.config.name, full, "UTC" if table.config.timezone == "UTC" else "the writers' local zone"
+    )
 
 
-def _detailed(storage: Storage, config: TableConfig, clock: Clock, entry: Entry) -> Entry:
+def _detailed(table: TableAt, entry: Entry) -> Entry:
     try:
-        metadata: CommitMetadata = load_commit(storage, config, entry.instant, clock)
+        metadata: CommitMetadata = load_commit(table, entry.instant)
     except (CorruptFile, ObjectNotFound) as error:
         return Entry(entry.instant, problem=type(error).__name__)
     stats = [s for group in metadata.write_stats.values() for s in group]

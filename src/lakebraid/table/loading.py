@@ -24,6 +24,7 @@ from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline, build_timeline, recent_names
 from lakebraid.storage.protocol import ObjectInfo, Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import load_undone
 
@@ -89,54 +90,54 @@ def _explain_absence(storage: Storage) -> None:
     )
 
 
-def load_timeline(storage: Storage, config: TableConfig) -> Timeline:
+def load_timeline(table: TableAt) -> Timeline:
     """The active timeline as one listing shows it, without what an unfinished restore takes back."""
     for _ in range(limits.READ_ATTEMPTS_MAX - 1):
-        files = _timeline_files(storage, config)
+        files = _timeline_files(table)
         with contextlib.suppress(ObjectNotFound):  # the restore was brought to its end, and archived: look again
-            return _timeline(files, config, load_undone(storage, config, files))
-    files = _timeline_files(storage, config)
-    return _timeline(files, config, load_undone(storage, config, files))
+            return _timeline(files, table.config, load_undone(table, files))
+    files = _timeline_files(table)
+    return _timeline(files, table.config, load_undone(table, files))
 
 
-def load_names(storage: Storage, config: TableConfig) -> list[str]:
+def load_names(table: TableAt) -> list[str]:
     """The names of the active timeline's files, for `recent_timeline`."""
-    names = storage.list_names(config.timeline_folder)
-    _check_count(storage, len(names))
+    names = table.storage.list_names(table.config.timeline_folder)
+    _check_count(table.storage, len(names))
     return names
 
 
 def recent_timeline(
-    storage: Storage, config: TableConfig, names: Collection[str], since: str, starts: Collection[str] = ()
+    table: TableAt, names: Collection[str], since: str, starts: Collection[str] = ()
 ) -> Timeline | None:
     """The timeline without writes, services and the like that had completed by then, save these; its first write stays.
 
     None if a restore is unfinished, or completion times are not in the names: then the whole must be looked at.
     """
     recent = recent_names(names, since, starts)
-    if config.layout == 1 or any(map(_lacks_completion, recent)):
+    if table.config.layout == 1 or any(map(_lacks_completion, recent)):
         return None
     try:
-        undone = load_undone(storage, config, recent)
+        undone = load_undone(table, recent)
     except ObjectNotFound:  # it was brought to its end meanwhile
         return None
     return None if undone else build_timeline(recent)
 
 
-def load_table(storage: Storage, config: TableConfig, clock: Clock) -> Loaded:
+def load_table(table: TableAt) -> Loaded:
     """Timeline and files of one moment."""
     for attempt in range(limits.READ_ATTEMPTS_MAX):
-        before = _timeline_files(storage, config)
-        files, partitions = _list_files(storage)
-        after = _timeline_files(storage, config)
-        timeline = _settled(storage, config, before, after, files)
+        before = _timeline_files(table)
+        files, partitions = _list_files(table.storage)
+        after = _timeline_files(table)
+        timeline = _settled(table, before, after, files)
         if timeline is not None:
             return Loaded(timeline, files, partitions)
-        pause(clock, attempt)
+        pause(table.clock, attempt)
     raise StorageError(
-        f"{storage.url} was cleaned or rolled back during each of {limits.READ_ATTEMPTS_MAX} attempts to list it. "
+        f"{table.storage.url} was cleaned or rolled back during each of {limits.READ_ATTEMPTS_MAX} attempts to list it. "
         "Nothing was read or changed. Try again; if this persists, a maintenance job runs in a loop.",
-        path=storage.url,
+        path=table.storage.url,
     )
 
 
@@ -145,23 +146,21 @@ def pause(clock: Clock, attempt: int) -> None:
     clock.sleep(min(0.05 * 2**attempt, 2.0) * (0.5 + clock.random()))
 
 
-def _settled(
-    storage: Storage, config: TableConfig, before: _Names, after: _Names, files: Iterable[DataFile]
-) -> Timeline | None:
+def _settled(table: TableAt, before: _Names, after: _Names, files: Iterable[DataFile]) -> Timeline | None:
     """The timeline that the files were listed under, or None if something may have removed some of them meanwhile."""
     try:
-        undone = load_undone(storage, config, before)
+        undone = load_undone(table, before)
     except ObjectNotFound:
         return None
-    first = both = _timeline(before, config, undone)
-    second = first if before == after else _timeline(after, config, undone)
+    first = both = _timeline(before, table.config, undone)
+    second = first if before == after else _timeline(after, table.config, undone)
     if _removals(first) != _removals(second):
         return None
     if second is not first:
         # The first listing may show c2 and not c1 < c2, since its parts are of different moments; the second has c1.
-        both = _timeline({**before, **after}, config, undone)
+        both = _timeline({**before, **after}, table.config, undone)
     gone = {i.request_time for i in first} - {i.request_time for i in second}
-    archived = _archived(storage, config, both, files, gone)
+    archived = _archived(table, both, files, gone)
     found = {i.request_time for i in archived}
     if any(i.is_write and i.request_time in gone - found for i in first.completed):
         return None  # neither active nor archived: it was rolled back, and some of its files may be gone
@@ -173,15 +172,17 @@ def _settled(
     return Timeline(active, tuple(sorted(archived)), max(times, default="0"), undone)
 
 
-def _timeline_files(storage: Storage, config: TableConfig) -> _Names:
-    names = load_names(storage, config)
-    if config.layout == 1 or not any(map(_lacks_completion, names)):
+def _timeline_files(table: TableAt) -> _Names:
+    names = load_names(table)
+    if table.config.layout == 1 or not any(map(_lacks_completion, names)):
         # Layout 1 has no completion times; instants never overlap there, so their order of start serves.
         return dict.fromkeys(names, "")
     # Left from an upgrade: a completed file whose name has no completion time; the file's own takes its place.
-    files = {file.name.rpartition("/")[2]: file for file in storage.list_folder(config.timeline_folder)[0]}
+    files = {file.name.rpartition("/")[2]: file for file in table.storage.list_folder(table.config.timeline_folder)[0]}
     times = {
-        name: format_instant_time(files[name].modified_ms, config.zone) for name in files if _lacks_completion(name)
+        name: format_instant_time(files[name].modified_ms, table.config.zone)
+        for name in files
+        if _lacks_completion(name)
     }
     return {name: times.get(name, "") for name in files}
 
@@ -213,16 +214,14 @@ def _restores(timeline: Timeline) -> list[str]:
     return [i.request_time for i in timeline if i.action == "restore"]
 
 
-def _archived(
-    storage: Storage, config: TableConfig, timeline: Timeline, files: Iterable[DataFile], gone: set[str]
-) -> list[Instant]:
+def _archived(table: TableAt, timeline: Timeline, files: Iterable[DataFile], gone: set[str]) -> list[Instant]:
     """Archived writes that we need: of files still lying here, of instants that vanished, and replacements."""
-    if config.layout == 1:
+    if table.config.layout == 1:
         return []
     wanted = {f.parsed.request_time for f in files} - {i.request_time for i in timeline} | gone
     if not wanted:
         return []
-    found = [a.instant for a in load_history(storage, config, min(wanted), actions=WRITE_ACTIONS)]
+    found = [a.instant for a in load_history(table, min(wanted), actions=WRITE_ACTIONS)]
     return [i for i in found if i.request_time in wanted or i.action == "replacecommit"]
 
 
@@ -253,32 +252,36 @@ def _objects(storage: Storage) -> Iterable[ObjectInfo]:
             yield from storage.list(folder)
 
 
-def load_compaction_plan(storage: Storage, config: TableConfig, instant: Instant) -> CompactionPlan:
+def load_compaction_plan(table: TableAt, instant: Instant) -> CompactionPlan:
     """What a planned compaction or log compaction is to do; CorruptFile if the plan is torn."""
-    name = f"{config.timeline_folder}/{instant.file_name(State.REQUESTED, config.layout)}"
-    return parse_compaction_plan(storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
+    name = f"{table.config.timeline_folder}/{instant.file_name(State.REQUESTED, table.config.layout)}"
+    return parse_compaction_plan(table.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
 
 
-def load_commit(storage: Storage, config: TableConfig, instant: Instant, clock: Clock) -> CommitMetadata:
+def load_commit(table: TableAt, instant: Instant) -> CommitMetadata:
     """The metadata of a completed write. A file that stays empty is a commit without metadata (FORMAT, trap 16)."""
-    name = f"{config.timeline_folder}/{instant.file_name(State.COMPLETED, config.layout)}"
+    name = f"{table.config.timeline_folder}/{instant.file_name(State.COMPLETED, table.config.layout)}"
     data = b""
     for attempt in range(limits.EMPTY_COMPLETED_RETRIES):
         try:
-            data = storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
-            is_old = not data and clock.now_ms() - storage.info(name).modified_ms > limits.EMPTY_COMPLETED_MS_MAX
+            data = table.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
+            is_old = (
+                not data and table.clock.now_ms() - table.storage.info(name).modified_ms > limits.EMPTY_COMPLETED_MS_MAX
+            )
         except ObjectNotFound:
-            return _load_archived_commit(storage, config, instant)
+            return _load_archived_commit(table, instant)
         if data or is_old:
             break
-        clock.sleep(0.05 * 2**attempt)
-    return parse_commit(data, f"{storage.url}/{name}")
+        table.clock.sleep(0.05 * 2**attempt)
+    return parse_commit(data, f"{table.storage.url}/{name}")
 
 
-def _load_archived_commit(storage: Storage, config: TableConfig, instant: Instant) -> CommitMetadata:
+def _load_archived_commit(table: TableAt, instant: Instant) -> CommitMetadata:
     """The same out of the history, where the archiver may just have put it; ObjectNotFound if it is not there either."""
     start = instant.request_time
-    for row in load_history(storage, config, start, actions=WRITE_ACTIONS, with_metadata=True):
+    for row in load_history(table, start, actions=WRITE_ACTIONS, with_metadata=True):
         if row.instant.request_time == start:
-            return parse_commit(row.metadata or b"", f"archived {start} of {storage.url}")
-    raise ObjectNotFound(f"The write {start} of {storage.url} vanished: it was rolled back.", path=storage.url)
+            return parse_commit(row.metadata or b"", f"archived {start} of {table.storage.url}")
+    raise ObjectNotFound(
+        f"The write {start} of {table.storage.url} vanished: it was rolled back.", path=table.storage.url
+    )

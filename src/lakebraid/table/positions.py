@@ -7,10 +7,9 @@ Only names are looked at, so asking often is cheap, however large the table is.
 from __future__ import annotations
 
 from lakebraid.format.names import State
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_timeline
 
@@ -18,8 +17,8 @@ from lakebraid.table.loading import load_timeline
 class Positions:
     """Remembers what it has seen of the timeline: what left it for the history since is looked for there."""
 
-    def __init__(self, storage: Storage, config: TableConfig) -> None:
-        self._storage, self._config = storage, config
+    def __init__(self, table: TableAt) -> None:
+        self._table = table
         self._oldest: str | None = None
         """The smallest start that was active at the last look; None: nobody has looked."""
         self._archived: dict[str, Instant] = {}
@@ -30,8 +29,8 @@ class Positions:
         The parts of a listing may be of different moments, so it may show c2 and not c1 < c2. What the first of two
         listings has last is the end; the second has everything before it.
         """
-        first = load_timeline(self._storage, self._config)
-        second = load_timeline(self._storage, self._config)
+        first = load_timeline(self._table)
+        second = load_timeline(self._table)
         starts = {i.request_time for i in second}
         if self._oldest is None or self._oldest not in starts:
             self._look_back(self._oldest or "", time)
@@ -43,7 +42,7 @@ class Positions:
 
     def _look_back(self, first: str, time: str) -> None:
         """What the history has from a start on. An archived write completed before we looked, perhaps after all others."""
-        for row in load_history(self._storage, self._config, first, actions=WRITE_ACTIONS):
+        for row in load_history(self._table, first, actions=WRITE_ACTIONS):
             if _time(row.instant) > time:
                 self._archived[row.instant.request_time] = row.instant
 

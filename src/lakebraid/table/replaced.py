@@ -5,28 +5,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from lakebraid.clock import Clock
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_commit
 
 
-def load_replaced(storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline) -> dict[GroupId, Instant]:
+def load_replaced(table: TableAt, timeline: Timeline) -> dict[GroupId, Instant]:
     """The replaced groups, each with the instant that replaced it (the last one, if several did)."""
-    return {group: found[-1] for group, found in load_replacements(storage, config, clock, timeline).items()}
+    return {group: found[-1] for group, found in load_replacements(table, timeline).items()}
 
 
-def load_replacements(
-    storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline
-) -> dict[GroupId, list[Instant]]:
+def load_replacements(table: TableAt, timeline: Timeline) -> dict[GroupId, list[Instant]]:
     """The replaced groups, each with all instants that replaced it, in the order of their completion."""
     replaced: dict[GroupId, list[Instant]] = defaultdict(list)
     for instant in (*_archived(timeline), *timeline.writes):
         if instant.action == "replacecommit":
-            metadata = load_commit(storage, config, instant, clock)
+            metadata = load_commit(table, instant)
             for partition, file_ids in metadata.replaced.items():
                 for file_id in file_ids:
                     replaced[GroupId(partition, file_id)].append(instant)

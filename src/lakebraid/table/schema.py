@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile
 from lakebraid.format.avro.types import parse_avro_schema
 from lakebraid.format.damage import damaged
@@ -17,7 +16,7 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.schema.conform import without_meta
 from lakebraid.model.timeline.slicing import BaseFile, GroupId
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
 
@@ -25,24 +24,22 @@ KEEPS_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX", "BUCKET_
 """Operations that move rows and cannot change the schema; theirs may be older than the table's."""
 
 
-def load_schema(
-    storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline, bases: Mapping[GroupId, list[BaseFile]]
-) -> pa.Schema:
+def load_schema(table: TableAt, timeline: Timeline, bases: Mapping[GroupId, list[BaseFile]]) -> pa.Schema:
     """The schema of the completed write with the greatest start, as Hudi's readers choose it (FORMAT, trap 33).
 
     Without any: that of an archived write, of the table's creation, of the newest base file; else no columns.
     """
-    text = _newest(storage, config, clock, timeline) or _archived(storage, config, timeline) or config.create_schema
+    text = _newest(table, timeline) or _archived(table, timeline) or table.config.create_schema
     if text:
-        stated = without_meta(parse_avro_schema(text, f"the schema of {storage.url}"))
+        stated = without_meta(parse_avro_schema(text, f"the schema of {table.storage.url}"))
         if not stated:
-            raise damaged(f"The schema of {storage.url}", "it has no columns")
-        return _with_dropped(stated, config)
+            raise damaged(f"The schema of {table.storage.url}", "it has no columns")
+        return _with_dropped(stated, table.config)
     newest = max((b for files in bases.values() for b in files), key=lambda b: b.request_time, default=None)
     if newest is None:
         return pa.schema([])
-    found = read_parquet_schema(storage.open_input(newest.name), newest.size, newest.name)
-    return _with_dropped(without_meta(found), config)
+    found = read_parquet_schema(table.storage.open_input(newest.name), newest.size, newest.name)
+    return _with_dropped(without_meta(found), table.config)
 
 
 def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:
@@ -52,20 +49,18 @@ def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:
     return pa.schema([*schema, *(pa.field(name, pa.string()) for name in dropped)])
 
 
-def _newest(storage: Storage, config: TableConfig, clock: Clock, timeline: Timeline) -> str | None:
+def _newest(table: TableAt, timeline: Timeline) -> str | None:
     fallback = None
     for instant in sorted(timeline.writes, key=lambda i: i.request_time, reverse=True):
-        metadata = load_commit(storage, config, instant, clock)
+        metadata = load_commit(table, instant)
         if metadata.schema and metadata.operation not in KEEPS_SCHEMA:
             return metadata.schema
         fallback = fallback or metadata.schema
     return fallback
 
 
-def _archived(storage: Storage, config: TableConfig, timeline: Timeline) -> str | None:
-    rows = load_history(
-        storage, config, actions=frozenset({"commit", "deltacommit", "replacecommit"}), with_metadata=True
-    )
+def _archived(table: TableAt, timeline: Timeline) -> str | None:
+    rows = load_history(table, actions=frozenset({"commit", "deltacommit", "replacecommit"}), with_metadata=True)
     for row in sorted(rows, key=lambda r: r.instant.request_time, reverse=True):
         done_by = row.instant.completion_time or row.instant.request_time
         if row.metadata and (timeline.until is None or done_by <= timeline.until):

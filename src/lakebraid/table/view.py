@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.clock import Clock
 from lakebraid.digits import whole_number
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.names import BaseFileName, State
@@ -18,7 +17,7 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import BaseFile, FileGroup, FileSlice, GroupId, LogFile, build_groups
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.expiry import check_retained
 from lakebraid.table.loading import DataFile, Loaded, load_commit, load_compaction_plan, load_table, pause
 from lakebraid.table.replaced import load_replaced
@@ -52,39 +51,39 @@ class View:
         return [FileSlice(group, base.request_time, base, ()) for group, base in bases if base is not None]
 
 
-def load_view(storage: Storage, config: TableConfig, clock: Clock, as_of: str | None = None) -> View:
+def load_view(table: TableAt, as_of: str | None = None) -> View:
     """The table as of a completion time, or now. SnapshotExpired if files of that time were cleaned away."""
-    return load_views(storage, config, clock, (as_of,))[0]
+    return load_views(table, (as_of,))[0]
 
 
-def load_views(storage: Storage, config: TableConfig, clock: Clock, times: Sequence[str | None]) -> list[View]:
+def load_views(table: TableAt, times: Sequence[str | None]) -> list[View]:
     """Views of several moments out of one loading. What vanishes under our hands makes us start again."""
     for attempt in range(limits.READ_ATTEMPTS_MAX):
         try:
-            loaded = load_table(storage, config, clock)
-            return [_build_view(storage, config, clock, loaded, time) for time in times]
+            loaded = load_table(table)
+            return [_build_view(table, loaded, time) for time in times]
         except ObjectNotFound:
             if attempt + 1 == limits.READ_ATTEMPTS_MAX:
                 raise
-            pause(clock, attempt)
+            pause(table.clock, attempt)
     raise InvalidArgument("limits.READ_ATTEMPTS_MAX must be positive.")
 
 
-def _build_view(storage: Storage, config: TableConfig, clock: Clock, loaded: Loaded, as_of: str | None) -> View:
+def _build_view(table: TableAt, loaded: Loaded, as_of: str | None) -> View:
     newest = loaded.timeline.until or "0"
     time = newest if as_of is None else min(as_of, newest)
     timeline = loaded.timeline.as_of(time)
-    replaced = load_replaced(storage, config, clock, timeline)
+    replaced = load_replaced(table, timeline)
     if as_of is not None and as_of < newest:
-        check_not_restored(storage, config, loaded.timeline, time)
-        check_retained(storage, config, clock, loaded, time, replaced)
-    bases, logs = _committed(loaded.files, timeline, config)
-    bases = _without_twins(storage, config, clock, bases, timeline)
-    logs = _without_twin_logs(storage, config, clock, logs, timeline)
-    planned = _planned(storage, config, timeline)
+        check_not_restored(table, loaded.timeline, time)
+        check_retained(table, loaded, time, replaced)
+    bases, logs = _committed(loaded.files, timeline, table.config)
+    bases = _without_twins(table, bases, timeline)
+    logs = _without_twin_logs(table, logs, timeline)
+    planned = _planned(table, timeline)
     groups = build_groups(bases, logs, planned, replaced)
-    schema = load_schema(storage, config, clock, timeline, bases)
-    return View(config, timeline, time, schema, groups, loaded.partitions, replaced)
+    schema = load_schema(table, timeline, bases)
+    return View(table.config, timeline, time, schema, groups, loaded.partitions, replaced)
 
 
 def _committed(
@@ -110,9 +109,7 @@ def _committed(
 
 
 def _without_twins(
-    storage: Storage,
-    config: TableConfig,
-    clock: Clock,
+    table: TableAt,
     bases: dict[GroupId, list[BaseFile]],
     timeline: Timeline,
 ) -> dict[GroupId, list[BaseFile]]:
@@ -122,25 +119,25 @@ def _without_twins(
         by_start: dict[str, list[BaseFile]] = defaultdict(list)
         for file in files:
             by_start[file.request_time].append(file)
-        result[group] = [_named(storage, config, clock, twins, timeline) for twins in by_start.values()]
+        result[group] = [_named(table, twins, timeline) for twins in by_start.values()]
     return result
 
 
 def _without_twin_logs(
-    storage: Storage, config: TableConfig, clock: Clock, logs: dict[GroupId, list[LogFile]], timeline: Timeline
+    table: TableAt, logs: dict[GroupId, list[LogFile]], timeline: Timeline
 ) -> dict[GroupId, list[LogFile]]:
     """The same for logs of a compaction, which hold the deletes it carries on, or of a log compaction: one for each
     group is the real one.
 
     A late twin says the same, but it may be swept away, and a plan that named it could then never be executed.
     """
-    if config.layout == 1:
+    if table.config.layout == 1:
         return logs  # all logs over a base file bear its start: they are no twins
     result = {}
     for group, files in logs.items():
         starts = [file.request_time for file in files]
         doubled = {start for start in starts if starts.count(start) > 1 and _is_compaction(timeline.write(start))}
-        named = {name for start in doubled for name in _paths(storage, config, clock, start, timeline)}
+        named = {name for start in doubled for name in _paths(table, start, timeline)}
         result[group] = [f for f in files if f.request_time not in doubled or f.name in named]
     return result
 
@@ -150,15 +147,15 @@ def _is_compaction(instant: Instant | None) -> bool:
     return instant is not None and (instant.action == "commit" or instant.kind == "logcompaction")
 
 
-def _paths(storage: Storage, config: TableConfig, clock: Clock, start: str, timeline: Timeline) -> tuple[str, ...]:
+def _paths(table: TableAt, start: str, timeline: Timeline) -> tuple[str, ...]:
     instant = timeline.write(start) or Instant(start, "commit", State.COMPLETED)
-    return load_commit(storage, config, instant, clock).file_paths
+    return load_commit(table, instant).file_paths
 
 
-def _named(storage: Storage, config: TableConfig, clock: Clock, twins: list[BaseFile], timeline: Timeline) -> BaseFile:
+def _named(table: TableAt, twins: list[BaseFile], timeline: Timeline) -> BaseFile:
     if len(twins) == 1:
         return twins[0]
-    paths = _paths(storage, config, clock, twins[0].request_time, timeline)
+    paths = _paths(table, twins[0].request_time, timeline)
     named = [t for t in twins if t.name in paths]
     return named[0] if named else max(twins, key=lambda t: _numbers(t.parsed.write_token))
 
@@ -168,14 +165,14 @@ def _numbers(token: str) -> tuple[int, ...]:
     return tuple(whole_number(part) or 0 for part in token.split("-"))
 
 
-def _planned(storage: Storage, config: TableConfig, timeline: Timeline) -> dict[GroupId, set[str]]:
+def _planned(table: TableAt, timeline: Timeline) -> dict[GroupId, set[str]]:
     """Which groups wait for which pending compaction. A torn plan is passed over: it opens no slice (scenario F20)."""
     planned: dict[GroupId, set[str]] = defaultdict(set)
     for instant in timeline.pending:
         if instant.kind != "compaction":
             continue
         try:
-            plan = load_compaction_plan(storage, config, instant)
+            plan = load_compaction_plan(table, instant)
         except CorruptFile:
             continue
         for operation in plan.operations:

@@ -20,6 +20,7 @@ from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.model.schema.rfc82 import resolve
 from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.table.view import load_view
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, load_newest_map
@@ -63,6 +64,10 @@ class Writing:
         self.check_writable(config, properties)
         return config, {**properties, **self._told}
 
+    def at(self, config: TableConfig) -> TableAt:
+        """The table with a configuration that was read of it."""
+        return TableAt(self.storage, config, self.clock)
+
     def check_writable(self, config: TableConfig, properties: Mapping[str, str]) -> None:
         """UnsupportedTable if we must not write a table with these properties."""
         if properties.get(FIXED_IDS) == "true":
@@ -76,9 +81,9 @@ class Writing:
 
     def ledger(self, config: TableConfig) -> Ledger:
         """A new ledger, which knows what the last one of this process knew."""
-        lock: Lock | None = hudi_lock(self.storage, self.clock, config)
+        lock: Lock | None = hudi_lock(self.at(config))
         known, applied = self._newest
-        ledger = Ledger(self.storage, self.clock, config, is_shared=lock is not None)
+        ledger = Ledger(self.at(config), is_shared=lock is not None)
         if lock is not None:
             ledger.lock = lock
         ledger.known, ledger.applied = known, applied
@@ -87,7 +92,7 @@ class Writing:
     def open_writers(self, config: TableConfig) -> dict[str, str | None]:
         """The writer of each open write, by its start; none is known where the ledger is damaged."""
         with contextlib.suppress(CorruptFile):
-            state = Ledger(self.storage, self.clock, config).newest().state
+            state = Ledger(self.at(config)).newest().state
             return {start: state.writer_of(start) for start in state.open}
         return {}
 
@@ -145,7 +150,7 @@ class Writing:
         """Where rows go. Ids of buckets that Apache Hudi made are looked up: a second id for one would double its keys."""
         if ledger.config.buckets is None or (properties.get(FIXED_IDS) == "true" and not ledger.is_shared):
             return Placement()
-        view = load_view(self.storage, ledger.config, self.clock)
+        view = load_view(ledger.table)
         return Placement(listed_ids(view.groups, view.replaced), looked=view.completion_time)
 
     def placed_since(self, ledger: Ledger, placement: Placement) -> Placement:
@@ -170,7 +175,7 @@ class Writing:
         return None if text is None else TableSchema(parse_avro_schema(text, name), text, file)
 
     def _slow_schema(self, ledger: Ledger) -> TableSchema | None:
-        view = load_view(self.storage, ledger.config, self.clock)
+        view = load_view(ledger.table)
         if not view.schema:
             return None
         return TableSchema(view.schema, table_schema_text(view.schema, ledger.config.name), None)

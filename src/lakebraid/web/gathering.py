@@ -15,6 +15,7 @@ from lakebraid.inspect.status import Status, load_status
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_config, load_timeline
 from lakebraid.table.view import View, load_view
@@ -59,12 +60,13 @@ class Facts:
 def load_facts(storage: Storage, clock: Clock, known: Known | None = None, instants_max: int | None = None) -> Facts:
     """The newest instants of the active and the archived timeline, the files, and what is going on."""
     config, _ = load_config(storage)
-    reader = _Reader(storage, config, known if known is not None else {}, instants_max or limits.VIEW_INSTANTS_MAX)
+    table = TableAt(storage, config, clock)
+    reader = _Reader(table, known if known is not None else {}, instants_max or limits.VIEW_INSTANTS_MAX)
     problems: list[str] = []
-    active = sorted(load_timeline(storage, config))
+    active = sorted(load_timeline(table))
     seen = [Seen(i, reader.details(i)) for i in active[-reader.instants_max :]]
     archived = _tried(problems, lambda: reader.archived(active)) or ([], 0)
-    view = _tried(problems, lambda: load_view(storage, config, clock))
+    view = _tried(problems, lambda: load_view(table))
     status = _tried(problems, lambda: load_status(storage, clock))
     if status is not None:
         names = {writer.instant: writer.writer for writer in status.writers}
@@ -92,19 +94,18 @@ def _tried(problems: list[str], load: Callable[[], T]) -> T | None:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    storage: Storage
-    config: TableConfig
+    table: TableAt
     known: Known
     instants_max: int
 
     def archived(self, active: Iterable[Instant]) -> tuple[list[Seen], int]:
         """The newest of the archived ones, as many as there is room for, and how many are left out."""
         shown = {(i.request_time, i.action) for i in active}
-        old = sorted(a.instant for a in load_history(self.storage, self.config))
+        old = sorted(a.instant for a in load_history(self.table))
         old = [i for i in old if (i.request_time, i.action) not in shown]
         chosen = old[-room:] if (room := self.instants_max - len(shown)) > 0 else []
         if any(i not in self.known for i in chosen):
-            for row in load_history(self.storage, self.config, chosen[0].request_time, with_metadata=True):
+            for row in load_history(self.table, chosen[0].request_time, with_metadata=True):
                 contents = Contents(row.metadata, row.plan)
                 self.known[row.instant] = parse_details(row.instant, contents, f"archived {row.instant.request_time}")
         return [Seen(i, self.known.get(i, Details()), is_archived=True) for i in chosen], len(old) - len(chosen)
@@ -132,7 +133,7 @@ class _Reader:
         return Contents(completed, requested)
 
     def _read(self, instant: Instant, state: State) -> bytes:
-        return self.storage.read(self._name(instant, state), limits.TIMELINE_FILE_BYTES_MAX)
+        return self.table.storage.read(self._name(instant, state), limits.TIMELINE_FILE_BYTES_MAX)
 
     def _name(self, instant: Instant, state: State) -> str:
-        return f"{self.config.timeline_folder}/{instant.file_name(state, self.config.layout)}"
+        return f"{self.table.config.timeline_folder}/{instant.file_name(state, self.table.config.layout)}"

@@ -82,7 +82,7 @@ class Placing:
 
     def _look(self, plan: WritePlan) -> _Look:
         began_seconds = self._writing.clock.monotonic()
-        view = load_view(self._writing.storage, plan.config, self._writing.clock)
+        view = load_view(self._writing.at(plan.config))
         return _Look(view.timeline, self._ground(view, plan.start), began_seconds)
 
     def release(self) -> None:
@@ -101,9 +101,8 @@ class Placing:
             held = replace(slice_task(found, view.config, visible), unsure_logs=_unsure_logs(found))
             groups[group.partition].append(Target(group.partition, group.file_id, held))
         ids = self._new_ids(start)
-        storage = self._writing.storage
         clustered = any(i.kind == "clustering" for i in view.timeline.pending)
-        closed = planned_parts(storage, view.config, view.timeline) if clustered else ()
+        closed = planned_parts(self._writing.at(view.config), view.timeline) if clustered else ()
         return Ground(
             groups, self._sizes, lambda: next(ids), frozenset((p.group.partition, p.group.file_id) for p in closed)
         )

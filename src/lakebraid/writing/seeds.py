@@ -54,7 +54,7 @@ def _first_bases(
     wanted = [group for group in begun if group not in based]
     if not wanted:
         return
-    plan, groups = plan_of(), load_view(ledger.storage, ledger.config, ledger.clock).groups
+    plan, groups = plan_of(), load_view(ledger.table).groups
     for partition, file_id in wanted:
         if _is_new(groups.get(GroupId(partition, file_id)), plan.start):
             yield engine.seed(plan, partition, file_id)

@@ -136,7 +136,7 @@ class Staging:
     def _known_keys(self, start: str) -> KnownKeys:
         """The keys as they were when a partial update looked first; what changed since is held against it at the end."""
         if self.looked is None:
-            view = load_view(self._writing.storage, self._config, self._writing.clock)
+            view = load_view(self._writing.at(self._config))
             self.looked = _look(view, self._source, start)
         return self.looked[0]
 

@@ -226,7 +226,7 @@ class Transaction:
         return f"Transaction({self.begun.operation} {self.instant}, {self._end or 'open'}, {len(self.staging.files)} files)"
 
     def _has_its_place(self) -> bool:
-        watching = Ledger(self._writing.storage, self._clock, self._ledger.config, is_shared=self._ledger.is_shared)
+        watching = Ledger(self._ledger.table, is_shared=self._ledger.is_shared)
         state = watching.newest().state
         self._clash = self.begun.rivalry.early_clash(watching, state, [*self.staging.files])
         return self._clash is None and self.instant in state.open

@@ -5,6 +5,7 @@ import pytest
 
 from lakebraid.cli.demo import draw_lanes
 from lakebraid.inspect.occ_replay import look_back
+from lakebraid.table.at import TableAt
 from tests.kit.scene import Scene
 
 pytestmark = pytest.mark.unit
@@ -19,7 +20,7 @@ def test_writers_that_met_in_a_bucket_would_have_been_refused_and_stand_in_nobod
     alone = scene.other().upsert([{"id": "b", "ts": 1, "v": "x", "w": 1}])
     first.commit()
     third.commit()
-    found = look_back(scene.storage, scene.table._config, scene.clock)
+    found = look_back(TableAt(scene.storage, scene.table._config, scene.clock))
     assert found.refused == (first.instant, third.instant)
     assert alone.instant not in found.refused
     assert found.writes == 5, "the table's creation is one"
@@ -32,7 +33,7 @@ def test_writers_of_different_buckets_would_all_have_been_let_through() -> None:
     two.write([{"id": "b", "ts": 1, "v": "x", "w": 1}])
     one.commit()
     two.commit()
-    assert look_back(scene.storage, scene.table._config, scene.clock).refused == ()
+    assert look_back(TableAt(scene.storage, scene.table._config, scene.clock)).refused == ()
 
 
 def test_lanes_show_when_writes_were_under_way_and_which_were_taken_back() -> None:

@@ -26,6 +26,7 @@ from lakebraid.model.ordering import order_keys, winners
 from lakebraid.model.timeline import slicing
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table import expiry, loading, view
+from lakebraid.table.at import TableAt
 from lakebraid.tasks.changes import diff
 from lakebraid.tasks.reading import blocks as log_blocks
 from lakebraid.tasks.reading import columns, merge, read, versions
@@ -235,7 +236,7 @@ def a_replaced_group_is_gone_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 @mutant(BY_REPLACEMENT)
 def any_of_two_base_files_of_one_instant_will_do(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(view, "_named", lambda storage, config, clock, twins, timeline: max(twins, key=lambda f: f.name))
+    patch.setattr(view, "_named", lambda table, twins, timeline: max(twins, key=lambda f: f.name))
 
 
 @mutant(BY_LATE_LOGS)
@@ -300,19 +301,19 @@ def the_first_listing_of_the_timeline_is_believed_alone(patch: pytest.MonkeyPatc
     real = loading._timeline_files
     seen: dict[int, Any] = {}
 
-    def wrong(storage: Any, config: Any) -> Any:
-        seen.setdefault(id(storage), (storage, real(storage, config)))
-        return seen[id(storage)][1]
+    def wrong(table: TableAt) -> Any:
+        seen.setdefault(id(table.storage), (table.storage, real(table)))
+        return seen[id(table.storage)][1]
 
     patch.setattr(loading, "_timeline_files", wrong)
 
 
 def files_are_listed_before_the_timeline(patch: pytest.MonkeyPatch) -> None:
-    def wrong(storage: Any, config: Any, clock: Any) -> Any:
+    def wrong(table: TableAt) -> Any:
         while True:
-            files, partitions = loading._list_files(storage)
-            before, after = (loading._timeline_files(storage, config) for _ in range(2))
-            timeline = loading._settled(storage, config, before, after, files)
+            files, partitions = loading._list_files(table.storage)
+            before, after = (loading._timeline_files(table) for _ in range(2))
+            timeline = loading._settled(table, before, after, files)
             if timeline is not None:
                 return loading.Loaded(timeline, files, partitions)
 

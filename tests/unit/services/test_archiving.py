@@ -20,6 +20,7 @@ from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.archiving import Keep, choose_instants, keep_of
 from lakebraid.services.settings import ServiceSettings, parse_settings
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.rollback import roll_back
@@ -137,7 +138,7 @@ def test_numbers_that_make_no_sense_are_refused(least: int, most: int) -> None:
 
 
 def _first_active(scene: Scene) -> str:
-    first = load_timeline(scene.storage, scene.table._config).first_active_write
+    first = load_timeline(TableAt(scene.storage, scene.table._config, scene.clock)).first_active_write
     assert first is not None
     return first
 
@@ -166,7 +167,7 @@ def test_h8_a_late_file_of_a_write_that_was_rolled_back_does_not_become_visible_
     assert _first_active(scene) < dead
     put_late_file()
     scene.check()
-    sweep(scene.storage, scene.clock, scene.table._config, scene.table._writing.ledger(scene.table._config))
+    sweep(scene.table._writing.ledger(scene.table._config))
     assert not [name for name in files(scene.storage) if f"_{dead}." in name]
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from lakebraid import limits
-from lakebraid.clock import Clock
+from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import OutcomeUnknown, StorageError
 from lakebraid.storage import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from tests.kit.archiving import HISTORY, KEEP, Past, archive, changes_of, check_history_is_tidy, check_past, past
 from tests.kit.effort import every
@@ -242,7 +243,7 @@ def test_a_completed_write_never_looks_pending_while_it_is_archived() -> None:
     config = table_on(storage, storage.clock)._config
     for step in _steps():
         step(storage)
-        assert not load_timeline(storage, config).pending
+        assert not load_timeline(TableAt(storage, config, SystemClock())).pending
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing() -> None:

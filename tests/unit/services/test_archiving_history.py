@@ -10,10 +10,12 @@ import pytest
 
 import lakebraid as lb
 from lakebraid import limits
+from lakebraid.clock import SystemClock
 from lakebraid.errors import CorruptFile
 from lakebraid.format.names import history_file_name
 from lakebraid.format.timeline.history import HistoryFile, format_manifest
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_manifest
 from lakebraid.txn.actions.history import choose_merge
 from tests.kit.archiving import HISTORY, Past, archive, archive_all, check_history_is_tidy, check_past, past
@@ -51,7 +53,10 @@ def test_f10_a_version_file_that_tells_nothing_is_done_without_and_mended(text: 
         storage.create(f"{HISTORY}/_version_", text)
     check_past(storage, storage.clock, made)
     archive(storage, storage.clock)
-    assert storage.read(f"{HISTORY}/_version_", 64) == str(load_manifest(storage, _config(storage)).number).encode()
+    assert (
+        storage.read(f"{HISTORY}/_version_", 64)
+        == str(load_manifest(TableAt(storage, _config(storage), SystemClock())).number).encode()
+    )
     goes_on(storage, made)
 
 
@@ -64,9 +69,9 @@ def test_f10_a_version_file_that_a_sleeper_put_back_hides_nothing() -> None:
     made = past()
     storage = made.storage()
     archive(storage, storage.clock, keep_min=8, keep_max=8)
-    old = load_manifest(storage, _config(storage)).number
+    old = load_manifest(TableAt(storage, _config(storage), SystemClock())).number
     archive(storage, storage.clock)
-    assert load_manifest(storage, _config(storage)).number > old
+    assert load_manifest(TableAt(storage, _config(storage), SystemClock())).number > old
     storage.replace(f"{HISTORY}/_version_", str(old).encode())
     goes_on(storage, made)
 
@@ -75,13 +80,13 @@ def test_f10_a_version_file_that_a_sleeper_put_back_hides_nothing() -> None:
 def test_f10_a_torn_manifest_that_nobody_points_at_is_passed_over_and_its_number_never_used(torn: bytes) -> None:
     made = past()
     storage = archived(made)
-    number = load_manifest(storage, _config(storage)).number
+    number = load_manifest(TableAt(storage, _config(storage), SystemClock())).number
     storage.create(f"{HISTORY}/manifest_{number + 1}", torn)
     table = check_past(storage, storage.clock, made)
     for n in range(5):
         table.upsert([row("later", str(n), n)])
     assert archive(storage, storage.clock).instants
-    assert load_manifest(storage, _config(storage)).number == number + 2
+    assert load_manifest(TableAt(storage, _config(storage), SystemClock())).number == number + 2
     assert storage.read(f"{HISTORY}/manifest_{number + 1}", 100) == torn
     check_past(storage, storage.clock, made)
 
@@ -89,7 +94,7 @@ def test_f10_a_torn_manifest_that_nobody_points_at_is_passed_over_and_its_number
 def test_f10_a_torn_manifest_that_counts_is_a_clear_error_and_nothing_leaves_the_timeline() -> None:
     made = past()
     storage = archived(made)
-    number = load_manifest(storage, _config(storage)).number
+    number = load_manifest(TableAt(storage, _config(storage), SystemClock())).number
     storage.replace(f"{HISTORY}/manifest_{number}", b"{")
     table = table_on(storage, storage.clock)
     for n in range(5):
@@ -167,8 +172,8 @@ def test_the_files_of_a_history_stay_few_however_often_it_is_archived(monkeypatc
     for n in range(20):
         table.upsert([row("later", str(n), n)])
         table.archive(keep_min=1, keep_max=1)
-        assert len(load_manifest(storage, _config(storage)).files) <= 3 * 2
-    files = load_manifest(storage, _config(storage)).files
+        assert len(load_manifest(TableAt(storage, _config(storage), SystemClock())).files) <= 3 * 2
+    files = load_manifest(TableAt(storage, _config(storage), SystemClock())).files
     assert max(int(f.name.rpartition("_")[2].removesuffix(".parquet")) for f in files) >= 2
     check_past(storage, storage.clock, made)
     check_history_is_tidy(storage)
@@ -176,7 +181,7 @@ def test_the_files_of_a_history_stay_few_however_often_it_is_archived(monkeypatc
 
 def test_a_manifest_of_ours_reads_as_hudis_do() -> None:
     storage = archived(past())
-    manifest = load_manifest(storage, _config(storage))
+    manifest = load_manifest(TableAt(storage, _config(storage), SystemClock()))
     data = storage.read(f"{HISTORY}/manifest_{manifest.number}", 10**6)
     assert format_manifest(manifest.files) == data
     assert {*json.loads(data)} == {"files"}

@@ -19,6 +19,7 @@ from lakebraid.services.merging.choose_clusters import ClusteringScope
 from lakebraid.services.merging.clustering import CLUSTERING, draft_clustering
 from lakebraid.services.settings import Opened
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.data_files import place_file
 from lakebraid.tasks.merging.cluster import output_file_id
@@ -158,7 +159,7 @@ def test_a_wish_that_makes_no_sense_is_refused_and_nothing_is_planned(wish: dict
     grove = Grove(groups=2)
     with pytest.raises(InvalidArgument, match=why):
         grove.table.cluster(**wish)
-    assert not load_timeline(grove.storage, grove.table._config).pending
+    assert not load_timeline(TableAt(grove.storage, grove.table._config, grove.clock)).pending
 
 
 def test_only_small_groups_of_the_wanted_partitions_are_clustered() -> None:
@@ -236,7 +237,7 @@ def test_a_late_file_of_an_earlier_executor_is_a_twin_that_nobody_reads_and_the_
         "one of the two is enough for any reader"
     )
     assert grove.rows() == rows
-    assert sweep(grove.storage, grove.clock, grove.table._config, grove.ledger()) == (late,)
+    assert sweep(grove.ledger()) == (late,)
     assert twin in grove.files()
     assert done.rows == len(rows)
 
@@ -308,7 +309,7 @@ def test_archiving_keeps_a_replacement_while_the_files_that_it_replaced_are_ther
         grove.table.insert([row(f"more{number}", "x")])
     kept = grove.table.archive(keep_min=2, keep_max=3)
     assert done.instant in kept.held_back_by
-    assert load_timeline(grove.storage, grove.table._config).write(done.instant) is not None
+    assert load_timeline(TableAt(grove.storage, grove.table._config, grove.clock)).write(done.instant) is not None
     grove.table.clean(commits=2)
     rows = grove.rows()
     assert grove.table.archive(keep_min=2, keep_max=3).held_back_by == ""

@@ -11,6 +11,7 @@ import pytest
 import lakebraid as lb
 from lakebraid.errors import ClaimLost, ClusteringYielded, WriteConflict
 from lakebraid.model.operations import Operation
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.actions.rollback import decide_withdrawal
 from lakebraid.writing.transaction import Transaction
@@ -61,7 +62,7 @@ def play(grove: Grove, order: str, rows: list[dict[str, object]], kind: Operatio
 
 def check_settled(grove: Grove) -> None:
     """Nothing is pending, and nothing lies there that nobody owns."""
-    assert not load_timeline(grove.storage, grove.table._config).pending
+    assert not load_timeline(TableAt(grove.storage, grove.table._config, grove.clock)).pending
     assert not grove.table.rollback().removed
     assert grove.ledger().newest().state.plans == {}
 
@@ -198,7 +199,9 @@ def test_a_write_that_left_the_timeline_is_still_found() -> None:
     late.commit()
     archived = grove.table.archive(keep_min=1, keep_max=1)
     assert archived.instants
-    assert load_timeline(grove.storage, grove.table._config).write(late.instant) is None, "it is in the history"
+    assert load_timeline(TableAt(grove.storage, grove.table._config, grove.clock)).write(late.instant) is None, (
+        "it is in the history"
+    )
     with pytest.raises(ClusteringYielded, match=late.instant):
         grove.table.run(plan)
     assert answer(grove.table)["01"] == "new"

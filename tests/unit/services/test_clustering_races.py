@@ -17,6 +17,7 @@ from lakebraid.model.conflicts import Begun, Strategy
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.services.merging.clustering import ClusteringResult, plan_clustering
 from lakebraid.services.plans import run_plan
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
 from lakebraid.tasks.data_files import place_file
@@ -56,7 +57,7 @@ def writer(group: GroupId, strategy: Strategy, *, updates_allowed: bool, is_new:
         noted: dict[str, Begun] = {}
         ledger = actor.ledger
         start = begin_write(ledger, "w", action="commit", seen=lambda now, s: noted.__setitem__(s, begun(now, s)))
-        if not is_new and group not in load_view(actor.storage, ledger.config, actor.process.clock).groups:
+        if not is_new and group not in load_view(TableAt(actor.storage, ledger.config, actor.process.clock)).groups:
             roll_back(ledger, "w", start)
             return "moved"  # its rows have another group now, and it would go on there
         name = BaseFileName(group.file_id, "0-1-1", start, ".parquet").format()
@@ -82,7 +83,11 @@ def replacement(played: Played) -> Any:
 
     def look(actor: Actor) -> Any:
         actor.ledger.settled()
-        return [i for i in load_timeline(actor.storage, actor.ledger.config) if i.kind == "clustering"]
+        return [
+            i
+            for i in load_timeline(TableAt(actor.storage, actor.ledger.config, actor.process.clock))
+            if i.kind == "clustering"
+        ]
 
     found = played.afterwards(look)
     assert len(found) <= 1
@@ -91,7 +96,11 @@ def replacement(played: Played) -> Any:
 
 def published(played: Played) -> Any:
     def look(actor: Actor) -> Any:
-        return [i for i in load_timeline(actor.storage, actor.ledger.config).writes if i.kind == "commit"][-1]
+        return [
+            i
+            for i in load_timeline(TableAt(actor.storage, actor.ledger.config, actor.process.clock)).writes
+            if i.kind == "commit"
+        ][-1]
 
     return played.afterwards(look)
 

@@ -360,7 +360,7 @@ def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_not
     write(table, put("a", "a"), Gone("b", (3,)))
     start = table.plan()
     assert start is not None
-    zombie = Ledger(table.storage, table.clock, table.config)
+    zombie = Ledger(table.at)
     epoch = plans.claim(zombie, "zombie", start, seen=0)
     plan = COMPACTION.load(zombie, start)
     work = replace(zombie_plan(table, start), epoch=epoch)

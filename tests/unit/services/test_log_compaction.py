@@ -310,7 +310,7 @@ def test_a_late_twin_of_the_log_compacted_file_is_no_input_of_a_plan_and_is_swep
     assert seen(table) == {"a": "a", "b": "b", "c": "c"}
     start = table.plan()
     assert start is not None
-    assert sweep(table.storage, table.clock, table.config, table.ledger) == (twin,)
+    assert sweep(table.ledger) == (twin,)
     table.run(start)
     assert seen(table) == {"a": "a", "b": "b", "c": "c"}
 

@@ -111,7 +111,7 @@ def test_files_of_a_commit_stay_until_the_restore_has_unpublished_it() -> None:
     decided(s)
     ledger = ledger_of(s)
     before = files(s.storage)
-    sweep(s.storage, s.clock, s.table._config, ledger)
+    sweep(ledger)
     assert files(s.storage) == before
 
 

@@ -15,6 +15,7 @@ from lakebraid.format.names import history_file_name
 from lakebraid.format.timeline.history import ArchivedInstant, write_history
 from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
 from lakebraid.services.settings import Opened
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.leases import take_lease
@@ -241,7 +242,11 @@ def late_file(scene: Scene, start: str) -> str:
 def archive_all_before(scene: Scene, start: str) -> None:
     """Moves the instants before that one into the history, as an archiver does that has forgotten who was rolled back."""
     config = scene.table._config
-    old = [i for i in load_timeline(scene.storage, config) if i.request_time < start and i.is_completed]
+    old = [
+        i
+        for i in load_timeline(TableAt(scene.storage, config, scene.clock))
+        if i.request_time < start and i.is_completed
+    ]
     rows = []
     for instant in old:
         data = scene.storage.read(f"{TIMELINE}/{instant.file_name()}", 10**6)

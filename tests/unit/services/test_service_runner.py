@@ -21,6 +21,7 @@ from lakebraid.services.plans import Plan
 from lakebraid.services.runner import Ran, ServiceRound, parse_seconds, run_round, run_rounds
 from lakebraid.services.settings import parse_settings
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
 from lakebraid.txn.actions.plans import claim
@@ -54,7 +55,7 @@ def write(table: Table, count: int, **how: Any) -> lb.WriteResult:
 
 
 def completed(table: Table, kind: str) -> int:
-    return sum(i.kind == kind and i.is_completed for i in load_timeline(table._storage, table._config))
+    return sum(i.kind == kind and i.is_completed for i in load_timeline(table._table))
 
 
 # --- what is due ------------------------------------------------------------------------------------------------------
@@ -124,11 +125,11 @@ def test_the_log_of_deletes_that_a_compaction_carried_is_nothing_new(
     table.upsert([row("a", "1"), row("b", "1")])
     table.delete([{"id": "a", "ts": 5}])
     table.compact()
-    view = load_view(storage, table._config, clock)
+    view = load_view(TableAt(storage, table._config, clock))
     assert any(isinstance(log.parsed, LogFileName) for s in view.slices() for log in s.logs), "there is one"
     assert group_lags(view, UTC) == []
     table.upsert([row("c", "1")])
-    (found,) = group_lags(load_view(storage, table._config, clock), UTC)
+    (found,) = group_lags(load_view(TableAt(storage, table._config, clock)), UTC)
     assert (found.logs, isinstance(present(view.slices()[0].base).parsed, BaseFileName)) == (1, True)
 
 

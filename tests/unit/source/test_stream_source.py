@@ -44,7 +44,7 @@ def row(key: str, ts: int) -> Row:
 
 
 def completions(table: lb.Table) -> list[str]:
-    return [present(i.completion_time) for i in load_timeline(table._storage, table._config).writes]
+    return [present(i.completion_time) for i in load_timeline(table._table).writes]
 
 
 class Query:
@@ -159,7 +159,7 @@ def test_a_late_finisher_that_was_archived_before_anybody_looked_is_delivered(ta
     late.commit()
     table.archive(keep_min=1, keep_max=2)
     active = completions(table)
-    assert late.instant not in {i.request_time for i in load_timeline(table._storage, table._config)}
+    assert late.instant not in {i.request_time for i in load_timeline(table._table)}
     assert query.position is not None
     assert query.position["completion_time"] >= active[-1], "nothing on the timeline tells of it any more"
     assert query.run() == [[("late", 1, "insert")]]

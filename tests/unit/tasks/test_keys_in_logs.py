@@ -11,6 +11,7 @@ import pytest
 from lakebraid.errors import WriteConflict
 from lakebraid.model.file_sizing import sizes_of
 from lakebraid.model.merge_rules import merge_rules
+from lakebraid.table.at import TableAt
 from lakebraid.table.view import load_view
 from lakebraid.tasks.lookup.find import living_keys
 from lakebraid.tasks.merging.rewrite import whole_rows
@@ -86,7 +87,7 @@ def test_tasks_that_read_all_keys_tell_such_a_key_once_and_that_it_lives() -> No
     txn.write([row("c", "new")])
     plan = txn.staging.plan(scene.table.to_arrow().schema, "upsert")
     ground = Placing(scene.table._writing, sizes_of({}))._ground(
-        load_view(scene.storage, plan.config, scene.clock), plan.start
+        load_view(TableAt(scene.storage, plan.config, scene.clock)), plan.start
     )
     read = whole_rows(plan, merge_rules(plan.config, plan.schema))
     found = [

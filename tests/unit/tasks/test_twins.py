@@ -59,7 +59,7 @@ def test_a_sweep_never_removes_an_input_of_a_pending_plan(table: lb.Table, monke
     """A plan that names a twin, as plans of Apache Hudi may, keeps its input until it is executed."""
     twins = late_twins(table)
     table.upsert([{"id": 3, "ts": 1}])
-    monkeypatch.setattr("lakebraid.table.view._without_twin_logs", lambda *args: args[3])
+    monkeypatch.setattr("lakebraid.table.view._without_twin_logs", lambda *args: args[1])
     monkeypatch.setattr("lakebraid.services.merging.run.MergeService.run", lambda *_, **__: None)
     table.compact()
     monkeypatch.undo()

@@ -14,6 +14,7 @@ from lakebraid.errors import BatchRepeated, InvalidArgument, LakebraidError
 from lakebraid.format.properties import format_properties
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_commit, load_timeline
 from lakebraid.txn.actions import write as write_module
 from lakebraid.txn.actions.batches import BATCH, BEFORE
@@ -354,8 +355,10 @@ def test_a_commit_says_which_batch_it_brings_and_which_came_before() -> None:
     scene = Scene()
     for batch in (3, 4):
         scene.table.upsert([row("a", "1")], writer="orders", batch=batch)
-    timeline = load_timeline(scene.storage, scene.table._config)
-    first, second = [load_commit(scene.storage, scene.table._config, i, scene.clock) for i in timeline.writes[-2:]]
+    timeline = load_timeline(TableAt(scene.storage, scene.table._config, scene.clock))
+    first, second = [
+        load_commit(TableAt(scene.storage, scene.table._config, scene.clock), i) for i in timeline.writes[-2:]
+    ]
     assert (first.extra[BATCH], first.extra.get(BEFORE), first.extra[WRITER]) == ("3", None, "orders")
     assert second.extra[BATCH] == "4"
     assert second.extra[BEFORE].startswith("[3,")

@@ -15,6 +15,7 @@ from lakebraid.format.timeline.rollbacks import (
 from lakebraid.services.archiving import Keep, choose
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.txn.actions.rescue import rescue
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
 from lakebraid.txn.actions.write import begin_write
@@ -100,7 +101,7 @@ def test_a_write_of_hudi_with_a_fresh_heartbeat_is_left_alone(storage: MemorySto
 def test_without_a_lock_nobody_elses_write_is_rolled_back(storage: MemoryStorage, hudi: Hudi, clock: Clock) -> None:
     start = hudi.begin()
     clock.ms += LONG_AGO_MS
-    assert not roll_back(Ledger(storage, clock, CONFIG), "r", start)
+    assert not roll_back(Ledger(TableAt(storage, CONFIG, clock)), "r", start)
     assert f"{start}.deltacommit.inflight" in names(storage)
 
 

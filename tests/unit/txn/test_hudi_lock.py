@@ -21,6 +21,7 @@ from lakebraid.clock import SystemClock
 from lakebraid.errors import CorruptFile, OutcomeUnknown, StorageError, UnsupportedTable
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.storage import LocalStorage, MemoryStorage, ObjectStorage, Storage
+from lakebraid.table.at import TableAt
 from lakebraid.txn.hudi import file_lock, lease_lock
 from lakebraid.txn.hudi.file_lock import BREAKING, FileLock
 from lakebraid.txn.hudi.lease_lock import LeaseLock
@@ -95,7 +96,7 @@ def names(storage: Storage) -> list[str]:
 
 
 def test_a_table_without_lock_provider_has_no_lock() -> None:
-    assert hudi_lock(MemoryStorage(), Clock(), config(None)) is None
+    assert hudi_lock(TableAt(MemoryStorage(), config(None), Clock())) is None
 
 
 @pytest.mark.parametrize(
@@ -110,19 +111,19 @@ def test_a_table_without_lock_provider_has_no_lock() -> None:
 )
 def test_a_lock_that_cannot_be_taken_is_refused_by_name_with_what_to_do(provider: str) -> None:
     with pytest.raises(UnsupportedTable, match=r"set hoodie\.write\.lock\.provider to .*StorageBased") as caught:
-        hudi_lock(MemoryStorage(), Clock(), config(provider))
+        hudi_lock(TableAt(MemoryStorage(), config(provider), Clock()))
     assert provider in caught.value.message
 
 
 def test_each_store_takes_only_the_lock_that_holds_there(folder: LocalStorage) -> None:
     file, storage = f"{PACKAGE}.FileSystemBasedLockProvider", f"{PACKAGE}.StorageBasedLockProvider"
-    assert isinstance(hudi_lock(folder, Clock(), config(file)), FileLock)
+    assert isinstance(hudi_lock(TableAt(folder, config(file), Clock())), FileLock)
     bucket = ObjectStorage("s3://bucket/t")
-    assert isinstance(hudi_lock(bucket, Clock(), config(storage)), LeaseLock)
+    assert isinstance(hudi_lock(TableAt(bucket, config(storage), Clock())), LeaseLock)
     with pytest.raises(UnsupportedTable, match="no lock on an object store"):
-        hudi_lock(bucket, Clock(), config(file))
+        hudi_lock(TableAt(bucket, config(file), Clock()))
     with pytest.raises(UnsupportedTable, match="needs an object store"):
-        hudi_lock(folder, Clock(), config(storage))
+        hudi_lock(TableAt(folder, config(storage), Clock()))
 
 
 # The file

@@ -22,6 +22,7 @@ from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.config import parse_config
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.storage.protocol import ObjectInfo
+from lakebraid.table.at import TableAt
 from lakebraid.txn.actions.rollback import finish_rollback, roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write, write_status
 from lakebraid.txn.ledger.entries import (
@@ -91,7 +92,7 @@ def storage(clock: Clock) -> MemoryStorage:
 
 
 def ledger(storage: MemoryStorage, clock: Clock | None = None) -> Ledger:
-    return Ledger(storage, clock or storage.clock, CONFIG)
+    return Ledger(TableAt(storage, CONFIG, clock or storage.clock))
 
 
 def publish(on: Ledger, txn: str, start: str) -> str:
@@ -413,7 +414,7 @@ def test_a_missing_store_is_not_taken_for_an_empty_ledger(clock: Clock) -> None:
             raise StorageError("down")
 
     with pytest.raises(StorageError):
-        begin_write(Ledger(Down(clock=clock), clock, CONFIG), "a")
+        begin_write(Ledger(TableAt(Down(clock=clock), CONFIG, clock)), "a")
     with pytest.raises(ObjectNotFound):
         MemoryStorage(clock=clock).read("x", 1)
 
@@ -427,11 +428,11 @@ def test_a_rule_that_fails_over_what_a_newer_decision_explains_is_asked_again(
     def rule(_now: Round) -> Already[str]:
         asked.append(1)
         if len(asked) == 1:
-            begin_write(Ledger(storage, clock, CONFIG), "other")
+            begin_write(Ledger(TableAt(storage, CONFIG, clock)), "other")
             raise ObjectNotFound("x does not exist. Nothing was changed.", name="x")
         return Already("right")
 
-    assert Ledger(storage, clock, CONFIG).decide("a", rule) == "right"
+    assert Ledger(TableAt(storage, CONFIG, clock)).decide("a", rule) == "right"
 
 
 @pytest.mark.parametrize("error", [ObjectNotFound("gone", name="x"), RolledBack("refused")], ids=["failure", "refusal"])
@@ -443,9 +444,9 @@ def test_a_failure_that_nothing_explains_and_a_refusal_are_told_at_once(
     def rule(_now: Round) -> Already[str]:
         asked.append(1)
         if isinstance(error, RolledBack):
-            begin_write(Ledger(storage, clock, CONFIG), "other")
+            begin_write(Ledger(TableAt(storage, CONFIG, clock)), "other")
         raise error
 
     with pytest.raises(type(error)):
-        Ledger(storage, clock, CONFIG).decide("a", rule)
+        Ledger(TableAt(storage, CONFIG, clock)).decide("a", rule)
     assert len(asked) == 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lakebraid.clock import SystemClock
 from lakebraid.format.names import State, TimelineFileName, parse_timeline_file
 from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
@@ -19,11 +20,11 @@ from lakebraid.format.timeline.rollbacks import (
     format_restore_plan,
     format_rollback_plan,
 )
-from lakebraid.model.config import TableConfig
 from lakebraid.model.conflicts import PENDING, Begun, Strategy, candidates
 from lakebraid.model.timeline import timeline as timeline_module
 from lakebraid.model.timeline.timeline import Timeline, build_timeline, recent_names
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_names, load_timeline, recent_timeline
 from lakebraid.txn.hudi import reconcile
 from lakebraid.txn.hudi.reconcile import mind_others, pending_writes
@@ -129,8 +130,8 @@ def stored(done: list[Deed], now: int) -> MemoryStorage:
 
 
 def test_what_hudi_did_meanwhile_is_seen_in_the_shortened_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    def whole(storage: MemoryStorage, config: TableConfig, _: LedgerState) -> Timeline:
-        return load_timeline(storage, config)
+    def whole(table: TableAt, _: LedgerState) -> Timeline:
+        return load_timeline(table)
 
     for seed in range(400):
         chance = Random(seed)
@@ -142,14 +143,15 @@ def test_what_hudi_did_meanwhile_is_seen_in_the_shortened_look(monkeypatch: pyte
             open={time(s): OpenWrite("x", "deltacommit") for s in known if s % 2 == 0},
             plans={s: PendingPlan("compaction", "p", 1, claimant, claimed_at=s) for s, claimant in claims},
         )
-        short = mind_others(storage, CONFIG, state)
+        short = mind_others(TableAt(storage, CONFIG, SystemClock()), state)
         with monkeypatch.context() as patched:
             patched.setattr(reconcile, "_timeline_beside", whole)
-            assert short == mind_others(storage, CONFIG, state), seed
+            assert short == mind_others(TableAt(storage, CONFIG, SystemClock()), state), seed
 
 
 def shortened(storage: MemoryStorage, since: str = time(9)) -> Timeline | None:
-    return recent_timeline(storage, CONFIG, load_names(storage, CONFIG), since)
+    table = TableAt(storage, CONFIG, SystemClock())
+    return recent_timeline(table, load_names(table), since)
 
 
 def test_while_a_restore_is_unfinished_the_whole_timeline_counts() -> None:

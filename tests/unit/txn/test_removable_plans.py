@@ -17,6 +17,7 @@ from lakebraid.model.writable import FILE_LOCK
 from lakebraid.services.merging.run import abandoned_plans, claimed
 from lakebraid.services.settings import ServiceSettings
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.data_files import place_file
 from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
@@ -210,7 +211,7 @@ def test_an_executor_that_comes_while_its_plan_is_judged_has_it_or_is_refused_an
                     came.append(lost)
 
         watched = WatchedStorage(world.storage, before=come)
-        ledger = Ledger(watched, world.clock, world.table._config)
+        ledger = Ledger(TableAt(watched, world.table._config, world.clock))
         done = rescue(ledger, "cleaner", timeout_ms=120_000)
         has_it = bool(came) and isinstance(came[0], str)
         assert done.plans == (() if has_it else (start,))
@@ -226,7 +227,9 @@ def test_the_rollback_of_a_plan_is_on_the_timeline_with_what_it_removed(world: W
     name = world.begin_executing(start)
     world.wait(2 * HOUR_MS)
     assert world.rescue().plans == (start,)
-    (instant,) = [i for i in load_timeline(world.storage, world.table._config) if i.action == "rollback"]
+    (instant,) = [
+        i for i in load_timeline(TableAt(world.storage, world.table._config, world.clock)) if i.action == "rollback"
+    ]
     requested = f".hoodie/timeline/{instant.request_time}.rollback.requested"
     plan = parse_rollback_plan(world.storage.read(requested, 10**6), requested)
     undone = present(plan.instant)

@@ -30,6 +30,7 @@ from lakebraid.services.merging.engine import MergeEngine
 from lakebraid.services.merging.log_compaction import LogCompactionResult
 from lakebraid.services.plans import run_plan
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.data_files import place_file
 from lakebraid.tasks.merging.cluster import ClusterTask, output_file_id
@@ -167,7 +168,7 @@ def state_of(plan: Planned, played: Played) -> str:
 
     def look(actor: Actor) -> str:
         actor.ledger.settled()
-        instant = load_timeline(actor.storage, actor.ledger.config).write(plan.start)
+        instant = load_timeline(TableAt(actor.storage, actor.ledger.config, actor.process.clock)).write(plan.start)
         return "gone" if instant is None else "completed" if instant.is_completed else instant.state.lower()
 
     return str(played.afterwards(look))
@@ -193,7 +194,7 @@ def check_invariants(plan: Planned, played: Played) -> None:
         done = played.afterwards(executor(plan))
         assert isinstance(done, DONE), f"whoever comes next can execute it: {done!r}"
         after = "completed"
-    played.afterwards(lambda actor: sweep(actor.storage, actor.process.clock, actor.ledger.config, actor.ledger))
+    played.afterwards(lambda actor: sweep(actor.ledger))
     check_disk(plan, played, is_done=after == "completed")
 
 

@@ -16,6 +16,7 @@ from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
 from lakebraid.services.settings import Opened
 from lakebraid.storage import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.writing.rows import write_rows
 from tests.kit.scene import Call, Scene, Write, answer, files, once, row
@@ -130,7 +131,11 @@ def test_f3_no_completion_ever_equals_a_start_though_the_clock_stands_still() ->
     finisher = once(makes_base, lambda: scene.commit(late))
     scene.compact(scene.other(before=finisher))
     scene.write(row("a", "2"))
-    times = [t for i in load_timeline(scene.storage, scene.table._config) for t in (i.request_time, i.completion_time)]
+    times = [
+        t
+        for i in load_timeline(TableAt(scene.storage, scene.table._config, scene.clock))
+        for t in (i.request_time, i.completion_time)
+    ]
     assert None not in times
     assert len(set(times)) == len(times) == 10
     assert scene.check()[-1] == {"a": "2", "q": "late"}
@@ -179,7 +184,7 @@ def planned_beside_an_archiver(at: int) -> int:
     scene = Scene()
     scene.write(row("a", "archived"))
     scene.write(row("b", "kept"))
-    timeline = load_timeline(scene.storage, scene.table._config)
+    timeline = load_timeline(TableAt(scene.storage, scene.table._config, scene.clock))
     beside = scene.other(before=once(lambda call: call.number == at, lambda: archive(scene.storage, timeline)))
     (done,) = scene.compact(beside)
     assert done.rows == 2, f"a log file was left out: archived before call {at}"

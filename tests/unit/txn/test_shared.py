@@ -23,6 +23,7 @@ from lakebraid.format.timeline.rollbacks import (
 )
 from lakebraid.format.times import parse_instant_time
 from lakebraid.storage import LocalStorage, MemoryStorage, Storage
+from lakebraid.table.at import TableAt
 from lakebraid.txn.actions import plans
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, write_status
@@ -339,7 +340,7 @@ def test_with_real_locks_completions_appear_in_the_order_of_their_times(tmp_path
 
     def ours(writer: int) -> None:
         for number in range(6):
-            on = Ledger(storage, SystemClock(), CONFIG, lock=Watched(storage, SystemClock()), is_shared=True)
+            on = Ledger(TableAt(storage, CONFIG, SystemClock()), lock=Watched(storage, SystemClock()), is_shared=True)
             txn = f"{writer}.{number}"
             publish(on, txn, begin_write(on, txn))
 

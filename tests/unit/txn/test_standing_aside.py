@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,7 +114,7 @@ def test_a_store_that_does_not_answer_ends_the_waiting() -> None:
 
     table = table_on(met.scene.storage, met.clock)
     ledger = table._writing.ledger(table._config)
-    ledger.storage = WatchedStorage(met.scene.storage, before=fails)
+    ledger.table = replace(ledger.table, storage=WatchedStorage(met.scene.storage, before=fails))
     met.clock.waits.clear()
     stand_aside(ledger, met.conflict, 0)
     assert len(met.clock.waits) == 1

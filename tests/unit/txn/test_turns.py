@@ -13,6 +13,7 @@ import pytest
 from lakebraid import limits
 from lakebraid.clock import SystemClock
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.entries import LEDGER
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Round
@@ -39,7 +40,7 @@ def storage() -> MemoryStorage:
 
 def ledger_on(storage: Any, clock: Any, *, may_ask: bool = False) -> Ledger:
     config = make_table(MemoryStorage("memory://config", TickingClock()), TickingClock())._config
-    return Ledger(storage, clock, config, may_ask=may_ask)
+    return Ledger(TableAt(storage, config, clock), may_ask=may_ask)
 
 
 def test_a_slow_decision_gets_through_beside_writers_that_never_pause(storage: MemoryStorage) -> None:

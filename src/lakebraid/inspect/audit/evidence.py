@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lakebraid import limits
-from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound
 from lakebraid.format.names import (
     BaseFileName,
@@ -28,6 +27,7 @@ from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo, Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import history_rows, load_history_file, load_manifest
 from lakebraid.table.loading import PARTITION_MARK
 from lakebraid.table.view import View, load_view
@@ -49,9 +49,7 @@ class Object:
 class Evidence:
     """One moment of a table. What could not be read is among the findings."""
 
-    storage: Storage
-    clock: Clock
-    config: TableConfig
+    table: TableAt
     properties: Mapping[str, str]
     names: Mapping[str, ObjectInfo]
     """The files of the active timeline, by name without folder."""
@@ -66,9 +64,17 @@ class Evidence:
     findings: tuple[Finding, ...] = ()
     _held: _Held = field(default_factory=lambda: _Held(), repr=False)  # noqa: PLW0108  it is defined below
 
+    @property
+    def storage(self) -> Storage:
+        return self.table.storage
+
+    @property
+    def config(self) -> TableConfig:
+        return self.table.config
+
     @cached_property
     def now_ms(self) -> int:
-        return self.clock.now_ms()
+        return self.table.clock.now_ms()
 
     @cached_property
     def parsed(self) -> dict[str, TimelineFileName]:
@@ -130,7 +136,7 @@ class Evidence:
     def cleans(self) -> Iterator[tuple[Instant, CleanMetadata]]:
         """All completed cleans, active and archived."""
         with contextlib.suppress(LakebraidError):
-            for row in history_rows(self.storage, self.config, load_manifest(self.storage, self.config).files):
+            for row in history_rows(self.table, load_manifest(self.table).files):
                 if row.action == "clean" and row.metadata:
                     done = Instant(row.request_time, "clean", State.COMPLETED, row.completion_time)
                     with contextlib.suppress(CorruptFile):
@@ -154,10 +160,8 @@ class Evidence:
     def _history(self, *, with_metadata: bool) -> Iterator[tuple[Instant, bytes]]:
         # One file at a time: the history of a table may be long.
         with contextlib.suppress(LakebraidError):
-            for file in load_manifest(self.storage, self.config).files:
-                rows = load_history_file(
-                    self.storage, self.config, file, actions=WRITE_ACTIONS, with_metadata=with_metadata
-                )
+            for file in load_manifest(self.table).files:
+                rows = load_history_file(self.table, file, actions=WRITE_ACTIONS, with_metadata=with_metadata)
                 for row in rows:
                     done = Instant(row.request_time, row.action, State.COMPLETED, row.completion_time)
                     yield done, row.metadata or b""
@@ -180,42 +184,31 @@ class _Held:
         return found
 
 
-def load_evidence(storage: Storage, clock: Clock, config: TableConfig, properties: Mapping[str, str]) -> Evidence:
+def load_evidence(table: TableAt, properties: Mapping[str, str]) -> Evidence:
     """The table at one moment: looked at again if files were removed by a service while it was being looked at."""
     for _ in range(limits.READ_ATTEMPTS_MAX - 1):
-        before = _removals(_timeline_names(storage, config))
-        found = _load(storage, clock, config, properties)
+        before = _removals(_timeline_names(table))
+        found = _load(table, properties)
         if before == _removals(found.names):
             return found
-    return _load(storage, clock, config, properties)
+    return _load(table, properties)
 
 
-def _load(storage: Storage, clock: Clock, config: TableConfig, properties: Mapping[str, str]) -> Evidence:
+def _load(table: TableAt, properties: Mapping[str, str]) -> Evidence:
     findings = []
     view = None
     try:
-        view = load_view(storage, config, clock)
+        view = load_view(table)
     except LakebraidError as error:
-        findings.append(Finding("reading-fails", storage.url, error.message))
-    objects, marks = _objects(storage)
-    entry, problem = _newest_entry(storage)
-    names = _timeline_names(storage, config)
-    return Evidence(
-        storage,
-        clock,
-        config,
-        properties,
-        names,
-        objects,
-        marks,
-        view,
-        entry,
-        (*findings, *([problem] if problem else ())),
-    )
+        findings.append(Finding("reading-fails", table.storage.url, error.message))
+    objects, marks = _objects(table.storage)
+    entry, problem = _newest_entry(table.storage)
+    names = _timeline_names(table)
+    return Evidence(table, properties, names, objects, marks, view, entry, (*findings, *([problem] if problem else ())))
 
 
-def _timeline_names(storage: Storage, config: TableConfig) -> dict[str, ObjectInfo]:
-    files, _ = storage.list_folder(config.timeline_folder)
+def _timeline_names(table: TableAt) -> dict[str, ObjectInfo]:
+    files, _ = table.storage.list_folder(table.config.timeline_folder)
     return {info.name.rpartition("/")[2]: info for info in files}
 
 

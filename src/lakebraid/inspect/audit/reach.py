@@ -219,7 +219,7 @@ def check_plans(evidence: Evidence, reach: Reach) -> Iterator[Finding]:
 
 def _inputs(evidence: Evidence, instant: Instant) -> Iterator[Finding]:
     try:
-        parts = load_planned(evidence.storage, evidence.config, instant)
+        parts = load_planned(evidence.table, instant)
     except ObjectNotFound:
         return  # done and archived meanwhile, or without a requested file, which is a finding of its own
     except CorruptFile:
@@ -269,6 +269,6 @@ def check_retained_times(evidence: Evidence) -> Iterator[Finding]:
     if promised is None or promised.completion_time is None:
         return
     try:
-        load_view(evidence.storage, evidence.config, evidence.clock, promised.completion_time)
+        load_view(evidence.table, promised.completion_time)
     except SnapshotExpired as error:
         yield Finding("clean-too-far", promised.request_time, error.message)

@@ -28,6 +28,7 @@ from lakebraid.inspect.audit.traces import (
 )
 from lakebraid.model.config import parse_config
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 
 Progress = Callable[[str, int, int], None]
@@ -126,7 +127,7 @@ def audit_table(storage: Storage, clock: Clock, *, deep: bool = False, progress:
             raise
         return Audit(storage.url, gather(found), is_deep=deep)
     tell("timeline and files", 0, 1)
-    evidence = load_evidence(storage, clock, config, properties or {})
+    evidence = load_evidence(TableAt(storage, config, clock), properties or {})
     findings = gather(_findings(evidence, found, tell, deep=deep))
     return Audit(storage.url, findings, len(evidence.timeline.active), len(evidence.objects), deep)
 

@@ -207,7 +207,7 @@ def check_history(evidence: Evidence) -> Iterator[Finding]:
     if config.layout == 1:
         return
     try:
-        manifest = load_manifest(storage, config)
+        manifest = load_manifest(evidence.table)
     except LakebraidError as error:
         yield Finding("history-damaged", config.history_folder, error.message)
         return
@@ -216,7 +216,7 @@ def check_history(evidence: Evidence) -> Iterator[Finding]:
         try:
             found = storage.info(path).size
             if found == file.size:
-                load_history_file(storage, config, file)
+                load_history_file(evidence.table, file)
             else:
                 yield Finding("history-damaged", path, f"It has {found:,} bytes; its manifest says {file.size:,}.")
         except LakebraidError as error:

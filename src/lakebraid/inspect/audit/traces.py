@@ -111,7 +111,7 @@ def _has_ended(evidence: Evidence, start: str) -> bool:
 
 def check_locks(evidence: Evidence) -> Iterator[Finding]:
     """Hudi's lock files, held by nobody who lives."""
-    for lock in load_locks(evidence.storage, evidence.clock):
+    for lock in load_locks(evidence.storage, evidence.table.clock):
         if lock.is_stale:
             yield Finding("lock-stale", lock.name, f"It is of {lock.holder}. {lock.why}")
 

@@ -110,7 +110,7 @@ def build_clustering(now: Round, scope: ClusteringScope | None) -> ClusteringPla
     """
     view, ledger = now.view(), now.ledger
     check_no_bucket_ids(view, ledger.storage.url)
-    taken = frozenset(part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline))
+    taken = frozenset(part.group for part in planned_parts(ledger.table, view.timeline))
     return choose_clustering(view, scope or ClusteringScope(), taken=taken, sorted_as=_sorted_as(now))
 
 
@@ -163,9 +163,9 @@ class _Clustering:
             raise _taken_over(self.held.start) from None
 
     def tasks(self, sizes: Mapping[str, int]) -> list[ClusterTask]:
-        storage, config = self.opened.storage, self.opened.config
+        config = self.opened.config
         shares = config.may_share_logs
-        visible = load_timeline(storage, config).as_of(self.held.start).visibility() if shares else None
+        visible = load_timeline(self.opened.table).as_of(self.held.start).visibility() if shares else None
         return cluster_tasks(self.plan, config, sizes, visible)
 
     def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:

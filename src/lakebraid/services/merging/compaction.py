@@ -95,7 +95,7 @@ def _builder(
                 known[log.name] = engine.find_hazards(ledger.storage, log.name, rules, view.schema)
             return known[log.name]
 
-        taken = frozenset(part.group for part in planned_parts(ledger.storage, ledger.config, view.timeline))
+        taken = frozenset(part.group for part in planned_parts(ledger.table, view.timeline))
         # A row that is carried in a log file, and has none in the base file, would not be found by its key.
         may_carry = not (ledger.is_shared or ledger.config.is_placed)
         plan = choose_groups(view, now.state, start, hazards, taken=taken, scope=scope, may_carry=may_carry)
@@ -132,9 +132,9 @@ class _Compaction:
         """Whom it would meet was settled when it was planned."""
 
     def tasks(self, sizes: Mapping[str, int]) -> list[CompactTask]:
-        storage, config = self.opened.storage, self.opened.config
+        config = self.opened.config
         shares = config.may_share_logs
-        visible = load_timeline(storage, config).as_of(self.held.start).visibility() if shares else None
+        visible = load_timeline(self.opened.table).as_of(self.held.start).visibility() if shares else None
         return compact_tasks(self.plan, config, sizes, visible)
 
     def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:

@@ -99,7 +99,7 @@ def build_log_plan(
         return known[log.name]
 
     by_event = bool(merge_rules(view.config, view.schema).order_columns)
-    taken = frozenset(part.group for part in planned_parts(now.ledger.storage, now.ledger.config, view.timeline))
+    taken = frozenset(part.group for part in planned_parts(now.ledger.table, view.timeline))
     return choose_runs(view, now.state, peek, by_event=by_event, taken=taken, scope=scope)
 
 
@@ -177,7 +177,7 @@ def _judged(ledger: Ledger, plan: CompactionPlan) -> CompactionPlan:
     may come between either completes, and then the group is out for ever, or it never counts.
     """
     now = Round(ledger, ledger.newest().state, 0)
-    view = load_view(ledger.storage, ledger.config, ledger.clock)
+    view = load_view(ledger.table)
     open_starts = tuple(open_writes_of(view, now.state))
     return replace(plan, operations=tuple(o for o in plan.operations if _is_closed(o, view, open_starts)))
 

@@ -255,15 +255,14 @@ def abandoned_plans(ledger: Ledger, kind: str, load: Callable[[Ledger, str], obj
 
     `load` reads a plan: a torn one cannot be executed, and is not ours to remove (scenario F20).
     """
-    pending = [i.request_time for i in load_timeline(ledger.storage, ledger.config).pending if i.kind == kind]
+    pending = [i.request_time for i in load_timeline(ledger.table).pending if i.kind == kind]
     if not pending:
         return []
     plans = _state(ledger).plans
     released = {s for s, plan in plans.items() if plan.epoch and not plan.claimant}
     pending = [s for s in pending if s not in plans or not (plans[s].is_removable and plans[s].epoch)]
-    storage, config = ledger.storage, ledger.config
-    now_ms, silence_ms = storage_now_ms(storage, ledger.clock), silence_ms_max(config)
-    free = [s for s in pending if s in released or is_expired(storage, config, s, now_ms, silence_ms)]
+    now_ms, silence_ms = storage_now_ms(ledger.storage, ledger.clock), silence_ms_max(ledger.config)
+    free = [s for s in pending if s in released or is_expired(ledger.table, s, now_ms, silence_ms)]
     return [start for start in free if _is_whole(ledger, start, load)]
 
 
@@ -314,13 +313,13 @@ def _judge(ledger: Ledger, start: str) -> _Judged:
     if plan is not None:
         # Before the beat: an executor that tries in vain must not make a failed plan look alive.
         check_claimable(plan, start)
-    known = load_timeline(ledger.storage, ledger.config).write(start)
+    known = load_timeline(ledger.table).write(start)
     is_inflight = known is not None and known.state is State.INFLIGHT
     # An executor of Apache Hudi is not in the ledger: it leaves an inflight file and beats.
     is_held = (plan is not None and plan.claimant != "") or (is_inflight and (plan is None or ledger.is_shared))
     if is_held:
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
-        if not is_expired(ledger.storage, ledger.config, start, now_ms, silence_ms_max(ledger.config)):
+        if not is_expired(ledger.table, start, now_ms, silence_ms_max(ledger.config)):
             raise ClaimLost(
                 f"The plan {start} of {ledger.storage.url} is being executed by somebody who is alive. Nothing was "
                 "changed. Let it work, or try again later.",
@@ -337,7 +336,7 @@ def _is_taken(now: Round, start: str, judged: _Judged) -> bool:
     if known is not None and known.state is State.INFLIGHT and not judged.was_inflight:
         return True
     ledger = now.ledger
-    return start in rolled_back_since(ledger.storage, ledger.config, now.timeline(), judged.last)
+    return start in rolled_back_since(ledger.table, now.timeline(), judged.last)
 
 
 def _state(ledger: Ledger) -> LedgerState:
@@ -348,6 +347,6 @@ def _state(ledger: Ledger) -> LedgerState:
 
 
 def _is_held(ledger: Ledger, held: Held) -> bool:
-    watching = Ledger(ledger.storage, ledger.clock, ledger.config)
+    watching = Ledger(ledger.table)
     plan = watching.newest().state.plans.get(held.start)
     return plan is not None and plan.epoch == held.epoch

@@ -82,9 +82,9 @@ def tend_history(ledger: Ledger, decider: str) -> None:
     """Merges the history's files, points at its newest manifest and removes files that no reader needs."""
 
     def tend(_: str, __: int) -> None:
-        merge_layers(ledger.storage, ledger.config)
-        point_at_newest(ledger.storage, ledger.config)
-        tidy_history(ledger.storage, ledger.config)
+        merge_layers(ledger.table)
+        point_at_newest(ledger.table)
+        tidy_history(ledger.table)
 
     _beside_hudi(ledger, decider, tend)
 
@@ -115,7 +115,7 @@ def _move(ledger: Ledger, archived: str, number: int) -> tuple[int, bool]:
     moved = 0
     for batch in _batches(found):
         rows = [row for entry in batch if (row := _row(ledger, entry)) is not None]
-        known = add_to_history(ledger.storage, ledger.config, ledger.clock, rows) if rows else set()
+        known = add_to_history(ledger.table, rows) if rows else set()
         moved += _remove(ledger, [e for e in batch if (e.instant.request_time, e.instant.action) in known])
         if ledger.is_shared:
             return moved, batch[-1] is found[-1]

@@ -140,7 +140,7 @@ def _check_room(now: Round, batch: Batch) -> None:
 
 def _before(now: Round, instant: Instant) -> PublishedBatch | None:
     """What the writer of a commit had published before it."""
-    text = load_commit(now.ledger.storage, now.ledger.config, instant, now.ledger.clock).extra.get(BEFORE)
+    text = load_commit(now.ledger.table, instant).extra.get(BEFORE)
     return None if text is None else _parse(text, instant)
 
 

@@ -13,6 +13,7 @@ from lakebraid.model.creation.plan import TableSpec
 from lakebraid.model.keys.buckets import bucket_file_id
 from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.creating import check_vacant
 from lakebraid.table.loading import PROPERTIES
 from lakebraid.tasks.data_files import place_partition
@@ -40,7 +41,7 @@ def create_table(storage: Storage, clock: Clock, spec: TableSpec) -> None:
     # files that belong to no table do no harm.
     if spec.seed_base:
         files = _seed(storage, spec, start)
-    Ledger(storage, clock, spec.config).decide(clock.token(), lambda now: _creation(now, spec, start, files))
+    Ledger(TableAt(storage, spec.config, clock)).decide(clock.token(), lambda now: _creation(now, spec, start, files))
     forget(storage, start)
 
 

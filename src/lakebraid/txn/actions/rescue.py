@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakebraid import limits
-from lakebraid.clock import Clock
 from lakebraid.digits import whole_number
 from lakebraid.format.names import BaseFileName
 from lakebraid.format.times import is_instant_time, parse_instant_time
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import COMPLETED_AS
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import DataFile, load_commit, load_table
 from lakebraid.txn.actions.restore_files import finish_restore
@@ -83,7 +81,7 @@ def _dead_writes(ledger: Ledger, timeout_ms: int) -> dict[str, str | None]:
     dead = []
     if state.open:
         now_ms = storage_now_ms(storage, ledger.clock)
-        dead = [s for s in sorted(state.open) if is_expired(storage, ledger.config, s, now_ms, timeout_ms)]
+        dead = [s for s in sorted(state.open) if is_expired(ledger.table, s, now_ms, timeout_ms)]
     if ledger.is_shared:
         dead += find_dead(ledger, timeout_ms=timeout_ms)[0]
     return {start: state.writer_of(start) for start in dead}
@@ -95,32 +93,33 @@ def _decide_withdrawals(ledger: Ledger, decider: str, timeout_ms: int, delay_ms:
     def is_dead(start: str) -> bool:
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
         age_ms = now_ms - parse_instant_time(start, ledger.config.zone)
-        return age_ms >= delay_ms and is_expired(ledger.storage, ledger.config, start, now_ms, timeout_ms)
+        return age_ms >= delay_ms and is_expired(ledger.table, start, now_ms, timeout_ms)
 
     removable = [start for start, plan in sorted(ledger.newest().state.plans.items()) if plan.is_removable]
     return {s: decide_withdrawal(ledger, decider, s, lambda _: is_dead(s)) for s in removable if is_dead(s)}  # noqa: B023  called at once
 
 
-def sweep(storage: Storage, clock: Clock, config: TableConfig, ledger: Ledger) -> tuple[str, ...]:
+def sweep(ledger: Ledger) -> tuple[str, ...]:
     """Removes data files that no commit will ever name: late ones of zombie tasks, and of executors that lost their claim;
     and the small objects (markers, heartbeats, staged ones) of writes that are over. Gives the names of the former.
 
     The files are listed first, then the ledger and the timeline are looked at: what is new in between is left alone.
     """
-    listed = load_table(storage, config, clock).files
-    traces = [info.name for folder in (MARKERS, HEARTBEATS) for info in storage.list(folder)]
+    table = ledger.table
+    listed = load_table(table).files
+    traces = [info.name for folder in (MARKERS, HEARTBEATS) for info in table.storage.list(folder)]
     newest = ledger.newest()
     state = newest.state
-    timeline = load_table(storage, config, clock).timeline
+    timeline = load_table(table).timeline
     if ledger.is_shared:
         # Hudi may be executing our plans: its files carry no epoch, and it removes those of failed attempts itself.
         listed = tuple(file for file in listed if file.parsed.request_time not in state.plans)
     doomed = {file.name for file in listed if _is_orphan(file, state, timeline)}
-    doomed |= {*_forgotten(storage, config, listed, state, timeline)}
-    doomed |= {*_unnamed(storage, clock, config, [f for f in listed if f.name not in doomed], timeline, state)}
+    doomed |= {*_forgotten(table, listed, state, timeline)}
+    doomed |= {*_unnamed(table, [f for f in listed if f.name not in doomed], timeline, state)}
     # A plan without its input could never be executed.
-    doomed -= {name for part in planned_parts(storage, config, timeline) for name in part.files}
-    storage.delete(
+    doomed -= {name for part in planned_parts(table, timeline) for name in part.files}
+    table.storage.delete(
         [*sorted(doomed), *(name for name in traces if _is_over(name, state, timeline, is_shared=ledger.is_shared))]
     )
     ledger.sweep_staged(newest.number)  # their entries are applied, or void
@@ -140,9 +139,7 @@ def _is_orphan(file: DataFile, state: LedgerState, timeline: Timeline) -> bool:
     return not known and (start in state.gone or start <= state.last)
 
 
-def _forgotten(
-    storage: Storage, config: TableConfig, files: Iterable[DataFile], state: LedgerState, timeline: Timeline
-) -> list[str]:
+def _forgotten(table: TableAt, files: Iterable[DataFile], state: LedgerState, timeline: Timeline) -> list[str]:
     """Late files of writes that were rolled back before the timeline was archived past them.
 
     A start that is older than the timeline counts as committed, but whatever was committed is in the history: it was written
@@ -153,7 +150,7 @@ def _forgotten(
     old = [f for f in old if timeline.is_archived_start(f.parsed.request_time) and f.parsed.request_time <= state.last]
     if not old:
         return []
-    archived = {row.instant.request_time for row in load_history(storage, config)}
+    archived = {row.instant.request_time for row in load_history(table)}
     known = archived | {*state.open, *state.plans, *timeline.undone}
     first = min(archived, default="9")
     return [f.name for f in old if f.parsed.request_time not in known and first < f.parsed.request_time]
@@ -179,9 +176,7 @@ def _epoch(file: DataFile) -> int:
 
 
 def _unnamed(
-    storage: Storage,
-    clock: Clock,
-    config: TableConfig,
+    table: TableAt,
     files: list[DataFile],
     timeline: Timeline,
     state: LedgerState,
@@ -202,7 +197,7 @@ def _unnamed(
             continue
         if len(own) == len({(f.group, isinstance(f.parsed, BaseFileName)) for f in own}):
             continue  # no twins
-        named = {*load_commit(storage, config, instant, clock).file_paths}
+        named = {*load_commit(table, instant).file_paths}
         found += [file.name for file in own if named and file.name not in named]
     return found
 

@@ -89,7 +89,7 @@ def plan_restore(now: Round, to: str) -> Undo:
     completed = tuple(i for i in reversed(timeline.writes) if (i.completion_time or "") > until)
     # What a rollback is about to remove stays its own; the rollback goes on as if nothing had happened.
     # Hudi's rollback of a compaction takes back an attempt, not the plan, which would be left over with no logs to merge.
-    foreign = foreign_victims(now.ledger.storage, now.ledger.config, now.state, timeline)
+    foreign = foreign_victims(now.ledger.table, now.state, timeline)
     plans = {i.request_time for i in timeline.pending if i.kind == "compaction"}
     victims = {*(u.victim for u in now.state.rollbacks.values()), *(foreign - plans)}
     pending = tuple(
@@ -149,7 +149,7 @@ def _check_active(now: Round, timeline: Timeline, undo: Undo) -> None:
     are taken back would look archived, hence committed (FORMAT, section 9).
     """
     archived = [i for i in undo.completed if i.request_time <= now.state.archived]
-    rows = load_history(now.ledger.storage, now.ledger.config, actions=WRITE_ACTIONS)
+    rows = load_history(now.ledger.table, actions=WRITE_ACTIONS)
     archived += [r.instant for r in rows if (r.instant.completion_time or r.instant.request_time) > undo.until]
     # What is decided to be archived leaves at any moment, so it does not count as staying.
     survivors = (i.request_time for i in timeline.writes if i not in undo.completed)
@@ -191,9 +191,8 @@ def _survivors(now: Round, undo: Undo) -> list[Instant]:
 
 def _schema_file(now: Round, undo: Undo) -> str | None:
     """The surviving commit that says the schema, by the rule of readers: the greatest start counts (FORMAT, trap 33)."""
-    storage, config, clock = now.ledger.storage, now.ledger.config, now.ledger.clock
     for instant in sorted(_survivors(now, undo), key=lambda i: i.request_time, reverse=True):
-        metadata = load_commit(storage, config, instant, clock)
+        metadata = load_commit(now.ledger.table, instant)
         if metadata.schema and metadata.operation not in KEEPS_SCHEMA:
             return instant.file_name(State.COMPLETED)
     return None
@@ -202,7 +201,7 @@ def _schema_file(now: Round, undo: Undo) -> str | None:
 def _is_fresh(now: Round, undo: Undo) -> bool:
     """Whether only the table's creation is left, which holds no rows: then rows may go into base files again."""
     survivors = _survivors(now, undo)
-    if len(survivors) != 1 or now.ledger.is_shared or load_history(now.ledger.storage, now.ledger.config):
+    if len(survivors) != 1 or now.ledger.is_shared or load_history(now.ledger.table):
         return False
-    metadata = load_commit(now.ledger.storage, now.ledger.config, survivors[0], now.ledger.clock)
+    metadata = load_commit(now.ledger.table, survivors[0])
     return metadata.rows_written == 0 and not any(s.num_deletes for p in metadata.write_stats.values() for s in p)

@@ -21,9 +21,9 @@ from lakebraid.format.timeline.rollbacks import (
     RolledBackPartition,
     format_restore_metadata,
 )
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import COMPLETED_AS, action_family
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.restores import load_restore_plan
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.checks.overwrite_maps import remove_maps
@@ -82,9 +82,9 @@ def finish_restore(ledger: Ledger, decider: str, restore: str) -> None:
 
 def _remove(ledger: Ledger, restore: str) -> Removed:
     storage, config = ledger.storage, ledger.config
-    plan = load_restore_plan(storage, config, restore)
+    plan = load_restore_plan(ledger.table, restore)
     starts = {instant.request_time for instant in plan.instants}
-    names = _timeline_files(storage, config, starts)
+    names = _timeline_files(ledger.table, starts)
     # Unpublished first, the last completion first: readers that do not know of the restore (Hudi's) see states that
     # once were, and never a commit whose files are gone. A plan goes with its commit: were it pending while an older one of
     # the same file group seems so too, Hudi would pass over what was written before both.
@@ -113,9 +113,9 @@ def _last_seen(completed: Mapping[str, TimelineFileName]) -> Callable[[str], tup
     return lambda start: ((completed[start].completion_time or "") if start in completed else "9", start)
 
 
-def _timeline_files(storage: Storage, config: TableConfig, starts: set[str]) -> list[TimelineFileName]:
+def _timeline_files(table: TableAt, starts: set[str]) -> list[TimelineFileName]:
     """All timeline files of these writes; a savepoint or another action with the start of one is not among them."""
-    files, _ = storage.list_folder(config.timeline_folder)
+    files, _ = table.storage.list_folder(table.config.timeline_folder)
     parsed = (parse_timeline_file(file.name.rpartition("/")[2]) for file in files)
     writes = (name for name in parsed if name is not None and action_family(name.action) == "write")
     return [name for name in writes if name.request_time in starts]
@@ -142,8 +142,8 @@ def _decide_done(ledger: Ledger, decider: str, restore: str, removed: Removed) -
         restoring = now.state.restores.get(restore)
         if restoring is None:
             return Already(None)
-        plan = load_restore_plan(ledger.storage, ledger.config, restore)
-        if _timeline_files(ledger.storage, ledger.config, {i.request_time for i in plan.instants}):
+        plan = load_restore_plan(ledger.table, restore)
+        if _timeline_files(ledger.table, {i.request_time for i in plan.instants}):
             _remove(ledger, restore)  # a writer of Hudi has completed since: its lock is a lease, and it had run out
         done = now.time()
         name = TimelineFileName(restore, done, "restore", State.COMPLETED).format()

@@ -126,7 +126,7 @@ def describe_savepoint(ledger: Ledger, timeline: Timeline, savepoint: Instant) -
 def check_kept(now: Round, moment: str) -> View:
     """The table as of that completion time; SnapshotExpired if a clean took, or is about to take, a file of it."""
     ledger = now.ledger
-    view = load_view(ledger.storage, ledger.config, ledger.clock, moment)
+    view = load_view(ledger.table, moment)
     needed = {in_partition(partition, name) for partition, names in _names(view).items() for name in names}
     for clean, doomed in _doomed(now):
         lost = sorted(needed & doomed)

@@ -208,8 +208,7 @@ def find_completion(now: Round, start: str) -> str | None:
     instant = now.timeline().write(start)
     if instant is not None and instant.is_completed:
         return instant.completion_time
-    config = now.ledger.config
-    for row in load_history(now.ledger.storage, config, start, actions=WRITE_ACTIONS):
+    for row in load_history(now.ledger.table, start, actions=WRITE_ACTIONS):
         if row.instant.request_time == start:
             return row.instant.completion_time or start
     return None
@@ -231,7 +230,7 @@ def completed_at(now: Round, start: str) -> str:
 
 def _check_not_restored(now: Round, start: str) -> None:
     ledger = now.ledger
-    restore = find_restore(ledger.storage, ledger.config, now.timeline(), start)
+    restore = find_restore(ledger.table, now.timeline(), start)
     if restore is not None:
         raise RolledBack(
             f"The write {start} of {ledger.storage.url} was taken back by the restore {restore}, as was everything that "

@@ -21,7 +21,7 @@ from lakebraid.model.config import MergeMode, PartialMode, TableConfig
 from lakebraid.model.conflicts import place_of
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.log_keys import BlockKeys, by_group, has_rows_or_deletes, log_keys
@@ -48,9 +48,9 @@ class OtherKeys:
         return known
 
     def _look(self, now: Round, rival: Instant, own: dict[tuple[str, str], list[StagedFile]]) -> bool:
-        storage, config = now.ledger.storage, now.ledger.config
-        written = load_commit(storage, config, rival, now.ledger.clock).write_stats
-        by_bucket = config.buckets is not None
+        table = now.ledger.table
+        written = load_commit(table, rival).write_stats
+        by_bucket = table.config.buckets is not None
         places = {place_of(GroupId(*group), by_bucket=by_bucket) for group in own}
         met = [
             (own.get((partition, stat.file_id or ""), []), stat)
@@ -65,16 +65,15 @@ class OtherKeys:
             return False
         try:
             return all(
-                _are_apart(self._versions(storage, config, files), _versions(storage, config, stat.path or ""))
-                for files, stat in met
+                _are_apart(self._versions(table, files), _versions(table, stat.path or "")) for files, stat in met
             )
         except (SnapshotExpired, ObjectNotFound):
             return False  # compacted and cleaned away since
 
-    def _versions(self, storage: Storage, config: TableConfig, files: Sequence[StagedFile]) -> list[BlockKeys]:
+    def _versions(self, table: TableAt, files: Sequence[StagedFile]) -> list[BlockKeys]:
         for file in files:
             if file.path not in self._own:
-                self._own[file.path] = [*_versions(storage, config, file.path)]
+                self._own[file.path] = [*_versions(table, file.path)]
         return [versions for file in files for versions in self._own[file.path]]
 
 
@@ -82,9 +81,9 @@ def _is_log(stat: WriteStat) -> bool:
     return stat.path is not None and ".log." in stat.path
 
 
-def _versions(storage: Storage, config: TableConfig, name: str) -> Iterator[BlockKeys]:
+def _versions(table: TableAt, name: str) -> Iterator[BlockKeys]:
     """What a log file brings, block by block."""
-    return log_keys(storage, name, has_rows_or_deletes, _order_column(config))
+    return log_keys(table.storage, name, has_rows_or_deletes, _order_column(table.config))
 
 
 def _order_column(config: TableConfig) -> str | None:

@@ -178,7 +178,7 @@ def with_archived(now: Round, begun: Begun) -> Timeline:
     if active_from == begun.active_from:
         return timeline
     known = {instant.request_time for instant in timeline.active}
-    rows = load_history(now.ledger.storage, now.ledger.config, begun.active_from, actions=WRITE_ACTIONS)
+    rows = load_history(now.ledger.table, begun.active_from, actions=WRITE_ACTIONS)
     moved = {row.instant.request_time: row.instant for row in rows if row.instant.request_time not in known}
     return Timeline(tuple(sorted((*moved.values(), *timeline.active))))
 
@@ -186,14 +186,14 @@ def with_archived(now: Round, begun: Begun) -> Timeline:
 def _groups(ledger: Ledger, instant: Instant) -> list[GroupId]:
     """The file groups that an instant touches: as its commit says, or as its plan does."""
     if instant.is_completed:
-        metadata = load_commit(ledger.storage, ledger.config, instant, ledger.clock)
+        metadata = load_commit(ledger.table, instant)
         written = [GroupId(p, s.file_id or "") for p, stats in metadata.write_stats.items() for s in stats]
         return written + [GroupId(p, file_id) for p, ids in metadata.replaced.items() for file_id in ids]
     if kind_of(instant) is Kind.INGESTION:
         # What it will touch is not known before it completes; what it has announced so far is.
         return [g for m in load_markers(ledger.storage, instant.request_time) if (g := _marked_group(m)) is not None]
     with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or withdrawn: it will not be executed
-        return [part.group for part in load_planned(ledger.storage, ledger.config, instant)]
+        return [part.group for part in load_planned(ledger.table, instant)]
     return []
 
 
@@ -239,5 +239,5 @@ def writer_of(now: Round, other: Instant) -> str:
         return "a table service"
     if not other.is_completed:
         return now.state.writer_of(other.request_time) or "an unknown writer"
-    extra = load_commit(ledger.storage, ledger.config, other, ledger.clock).extra
+    extra = load_commit(ledger.table, other).extra
     return extra.get(WRITER) or "Apache Hudi"

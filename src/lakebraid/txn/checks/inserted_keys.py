@@ -55,7 +55,7 @@ class SameKeys:
         ledger = now.ledger
         everywhere = ledger.config.is_global
         partitions = {file.partition for file in files}
-        metadata = load_commit(ledger.storage, ledger.config, rival, ledger.clock)
+        metadata = load_commit(ledger.table, rival)
         for partition, stats in metadata.write_stats.items():
             if not everywhere and partition not in partitions:
                 continue

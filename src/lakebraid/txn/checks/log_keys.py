@@ -104,7 +104,7 @@ def by_group(files: Iterable[StagedFile]) -> dict[Group, list[StagedFile]]:
 def meets(now: Round, instant: Instant, groups: dict[Group, list[StagedFile]], clash: Clashes) -> bool:
     """Whether a file of a completed write clashes with our own files of the same file group."""
     storage = now.ledger.storage
-    metadata = load_commit(storage, now.ledger.config, instant, now.ledger.clock)
+    metadata = load_commit(now.ledger.table, instant)
     for partition, stats in metadata.write_stats.items():
         for stat in stats:
             own = groups.get((partition, stat.file_id or ""))

@@ -77,7 +77,7 @@ class Placement:
         found: set[str] = set()
         for instant in recent:
             if instant.action == "replacecommit":
-                metadata = load_commit(ledger.storage, ledger.config, instant, ledger.clock)
+                metadata = load_commit(ledger.table, instant)
                 found |= written & {*metadata.replaced, *metadata.write_stats}
         return found
 
@@ -139,12 +139,11 @@ class Overwrite:
         known = self._touched.get(instant.request_time)
         if known is not None:
             return known
-        storage, config = now.ledger.storage, now.ledger.config
         if not instant.is_completed:
             with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or withdrawn: it will not be executed
-                return frozenset(part.group.partition for part in load_planned(storage, config, instant))
+                return frozenset(part.group.partition for part in load_planned(now.ledger.table, instant))
             return frozenset()
-        metadata = load_commit(storage, config, instant, now.ledger.clock)
+        metadata = load_commit(now.ledger.table, instant)
         is_service = metadata.operation in REARRANGING or metadata.compacted
         found = frozenset((*(p for p, stats in metadata.write_stats.items() if stats), *metadata.replaced))
         known = frozenset() if is_service and instant.request_time < self.start else found

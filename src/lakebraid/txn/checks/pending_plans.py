@@ -16,11 +16,10 @@ from lakebraid.format.timeline.plans import (
     parse_compaction_plan,
     parse_requested_replace,
 )
-from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import COMPLETED_AS, Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.tasks.data_files import in_partition
 
 
@@ -32,10 +31,10 @@ class PlannedPart:
     files: tuple[str, ...]
 
 
-def load_planned(storage: Storage, config: TableConfig, instant: Instant) -> list[PlannedPart]:
+def load_planned(table: TableAt, instant: Instant) -> list[PlannedPart]:
     """The parts of one plan. CorruptFile if it is torn, ObjectNotFound if it is there no more."""
-    name = f"{config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
-    data = storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
+    name = f"{table.config.timeline_folder}/{instant.file_name(State.REQUESTED)}"
+    data = table.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX)
     if instant.kind == "clustering":
         plan = parse_requested_replace(data, name).plan
         parts: Sequence[ClusteringSlice | CompactionOperation] = [
@@ -52,9 +51,9 @@ def load_planned(storage: Storage, config: TableConfig, instant: Instant) -> lis
     ]
 
 
-def planned_parts(storage: Storage, config: TableConfig, timeline: Timeline) -> Iterator[PlannedPart]:
+def planned_parts(table: TableAt, timeline: Timeline) -> Iterator[PlannedPart]:
     """Those of all pending plans. A torn plan is passed over, as readers do: it cannot be executed (scenario F20)."""
     for instant in timeline.pending:
         if instant.kind in COMPLETED_AS:
             with contextlib.suppress(CorruptFile, ObjectNotFound):
-                yield from load_planned(storage, config, instant)
+                yield from load_planned(table, instant)

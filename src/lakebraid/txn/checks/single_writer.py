@@ -23,7 +23,7 @@ def clear_dead(ledger: Ledger, decider: str) -> None:
         return
     now_ms = storage_now_ms(ledger.storage, ledger.clock)
     for start in sorted(state.open):
-        if is_expired(ledger.storage, ledger.config, start, now_ms, timeout_ms):
+        if is_expired(ledger.table, start, now_ms, timeout_ms):
             story = silent(timeout_ms, state.writer_of(start))
             roll_back(ledger, decider, start, timeout_ms=timeout_ms, story=story)
 

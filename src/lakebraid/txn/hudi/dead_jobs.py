@@ -28,17 +28,14 @@ PLANNED = frozenset({"compaction", "logcompaction"})
 def find_dead(ledger: Ledger, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) -> tuple[list[str], list[str]]:
     """Starts of Hudi's pending writes, and its unfinished rollbacks, that show no life. They are judged again later."""
     state = ledger.newest().state
-    timeline = load_timeline(ledger.storage, ledger.config)
+    timeline = load_timeline(ledger.table)
     writes = [s for s, i in pending_writes(timeline).items() if i.kind in _WRITES and s not in state.open]
     rollbacks = [i.request_time for i in timeline.pending if i.action == "rollback"]
     rollbacks = [r for r in rollbacks if r not in state.rollbacks]
     if not writes and not rollbacks:
         return [], []
     now_ms = storage_now_ms(ledger.storage, ledger.clock)
-    dead = [
-        [s for s in starts if is_expired(ledger.storage, ledger.config, s, now_ms, timeout_ms)]
-        for starts in (writes, rollbacks)
-    ]
+    dead = [[s for s in starts if is_expired(ledger.table, s, now_ms, timeout_ms)] for starts in (writes, rollbacks)]
     return dead[0], dead[1]
 
 
@@ -49,7 +46,7 @@ def dead_write(now: Round, victim: str, timeout_ms: int) -> OpenWrite | None:
     if instant is None or instant.kind not in _WRITES or _is_being_undone(now, victim):
         return None
     now_ms = storage_now_ms(ledger.storage, ledger.clock)
-    if not is_expired(ledger.storage, ledger.config, victim, now_ms, timeout_ms):
+    if not is_expired(ledger.table, victim, now_ms, timeout_ms):
         return None
     return OpenWrite("", instant.kind)
 
@@ -67,7 +64,7 @@ def adopt_rollback(
             return Already(value=True)
         undoing = _undoing(now, decider, rollback)
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
-        if undoing is None or not is_expired(ledger.storage, ledger.config, rollback, now_ms, timeout_ms):
+        if undoing is None or not is_expired(ledger.table, rollback, now_ms, timeout_ms):
             return Already(value=False)
         name = TimelineFileName(rollback, None, "rollback", State.INFLIGHT).format()
         state = replace(now.state, rollbacks={**now.state.rollbacks, rollback: undoing})
@@ -96,7 +93,7 @@ def undo_files(now: Round, rollback: str, undoing: Undoing) -> list[MarkerName]:
 
 def _doomed(now: Round, rollback: str, victim: str) -> list[MarkerName]:
     """What the plan names and what markers name: Hudi may have removed one of the two before it died."""
-    plan = load_rollback_plan(now.ledger.storage, now.ledger.config, rollback)
+    plan = load_rollback_plan(now.ledger.table, rollback)
     requests = () if plan is None else plan.requests
     planned = [in_partition(r.partition_path, f"{name}.marker.CREATE") for r in requests for name in r.files]
     both = [*own_markers(planned, victim), *load_markers(now.ledger.storage, victim)]
@@ -106,7 +103,7 @@ def _doomed(now: Round, rollback: str, victim: str) -> list[MarkerName]:
 def _undoing(now: Round, decider: str, rollback: str) -> Undoing | None:
     if not any(i.action == "rollback" and i.request_time == rollback for i in now.timeline().pending):
         return None
-    plan = load_rollback_plan(now.ledger.storage, now.ledger.config, rollback)
+    plan = load_rollback_plan(now.ledger.table, rollback)
     if plan is None or plan.instant is None or plan.instant.action not in _WRITES | PLANNED:
         return None
     victim = now.timeline().write(plan.instant.request_time)
@@ -118,7 +115,7 @@ def _undoing(now: Round, decider: str, rollback: str) -> Undoing | None:
 def _is_being_undone(now: Round, victim: str) -> bool:
     for instant in now.timeline().pending:
         if instant.action == "rollback":
-            plan = load_rollback_plan(now.ledger.storage, now.ledger.config, instant.request_time)
+            plan = load_rollback_plan(now.ledger.table, instant.request_time)
             if plan is not None and plan.instant is not None and plan.instant.request_time == victim:
                 return True
     return False

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
-from lakebraid.clock import Clock
 from lakebraid.errors import UnsupportedTable
-from lakebraid.model.config import TableConfig
 from lakebraid.model.writable import FILE_LOCK, STORAGE_LOCK
 from lakebraid.storage.local import LocalStorage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.storage.protocol import Storage, VersionedStorage
+from lakebraid.table.at import TableAt
 from lakebraid.txn.hudi.file_lock import FileLock
 from lakebraid.txn.hudi.lease_lock import LeaseLock
 
@@ -38,24 +37,26 @@ _OTHERS: Final[Mapping[str, str]] = {
 }
 
 
-def hudi_lock(storage: Storage, clock: Clock, config: TableConfig) -> Lock | None:
+def hudi_lock(table: TableAt) -> Lock | None:
     """Takes the lock that the table's properties name; None if it is not shared with Apache Hudi writers.
 
     UnsupportedTable if that lock cannot be taken from here.
     """
-    provider = config.lock_provider
+    provider = table.config.lock_provider
     if provider is None:
         return None
     if provider == FILE_LOCK:
-        if isinstance(storage, LocalStorage | MemoryStorage):
-            return FileLock(storage, clock)
-        raise _refused(storage, provider, "A file is no lock on an object store", STORAGE_LOCK)
+        if isinstance(table.storage, LocalStorage | MemoryStorage):
+            return FileLock(table.storage, table.clock)
+        raise _refused(table.storage, provider, "A file is no lock on an object store", STORAGE_LOCK)
     if provider == STORAGE_LOCK:
-        if isinstance(storage, VersionedStorage):
-            return LeaseLock(storage, clock)
-        raise _refused(storage, provider, "It needs an object store", FILE_LOCK)
+        if isinstance(table.storage, VersionedStorage):
+            return LeaseLock(table.storage, table.clock)
+        raise _refused(table.storage, provider, "It needs an object store", FILE_LOCK)
     reason = _OTHERS.get(provider.rpartition(".")[2], "It is not known here")
-    raise _refused(storage, provider, reason, FILE_LOCK if isinstance(storage, LocalStorage) else STORAGE_LOCK)
+    raise _refused(
+        table.storage, provider, reason, FILE_LOCK if isinstance(table.storage, LocalStorage) else STORAGE_LOCK
+    )
 
 
 def _refused(storage: Storage, provider: str, reason: str, instead: str) -> UnsupportedTable:

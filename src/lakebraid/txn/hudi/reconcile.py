@@ -21,6 +21,7 @@ from lakebraid.model.timeline.instant import Instant, action_family
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_config, load_names, load_timeline, recent_timeline
 from lakebraid.table.restores import load_restore_plan
@@ -30,17 +31,17 @@ _VISIBLE_KINDS: Final = frozenset({"begin", "plan", "publish"})
 """Decisions that add something to the table; taking back must stay possible whatever became of it."""
 
 
-def mind_others(storage: Storage, config: TableConfig, state: LedgerState) -> LedgerState:
+def mind_others(table: TableAt, state: LedgerState) -> LedgerState:
     """The ledger's state as the timeline has it now. StorageError while a restore of Hudi's is under way.
 
     Times go on after everything on the timeline. A write of ours that Hudi rolled back, or is about to, is no longer
     open: nothing would stop its completion, and its files are gone (FORMAT, trap 5).
     """
-    timeline = _timeline_beside(storage, config, state)
-    _check_no_restore(storage, timeline, state)
+    timeline = _timeline_beside(table, state)
+    _check_no_restore(table.storage, timeline, state)
     pending = pending_writes(timeline)
-    undone = foreign_victims(storage, config, state, timeline)
-    attempts = _undone_attempts(storage, config, state, timeline)
+    undone = foreign_victims(table, state, timeline)
+    attempts = _undone_attempts(table, state, timeline)
     kept = {s: w for s, w in state.open.items() if _is_inflight(pending.get(s)) and s not in undone}
     last = max(state.last, greatest_time(timeline))
     lost = {s: last for s in state.open if s not in kept and not _is_completed(timeline, s)}
@@ -61,36 +62,36 @@ def mind_others(storage: Storage, config: TableConfig, state: LedgerState) -> Le
     )
 
 
-def _timeline_beside(storage: Storage, config: TableConfig, state: LedgerState) -> Timeline:
+def _timeline_beside(table: TableAt, state: LedgerState) -> Timeline:
     """The timeline as far as it tells what has become of the state: what is older and completed is known to it."""
     claims = (plan.claimed_at for plan in state.plans.values() if plan.claimant)
-    since, names = min((state.last, *claims)), load_names(storage, config)
-    recent = recent_timeline(storage, config, names, since, {*state.open, *state.plans})
-    return load_timeline(storage, config) if recent is None else recent
+    since, names = min((state.last, *claims)), load_names(table)
+    recent = recent_timeline(table, names, since, {*state.open, *state.plans})
+    return load_timeline(table) if recent is None else recent
 
 
-def check_settings(storage: Storage, config: TableConfig, kind: str) -> None:
+def check_settings(table: TableAt, kind: str) -> None:
     """Raises if Hudi changed the table meanwhile so that this decision would be hidden or wrong (FORMAT, traps 3, 27)."""
     if kind not in _VISIBLE_KINDS:
         return
-    now, properties = load_config(storage)
-    if now == config:
+    now, properties = load_config(table.storage)
+    if now == table.config:
         return
-    check_writable(now, properties, storage.url)
+    check_writable(now, properties, table.storage.url)
     raise CommitRefused(
-        f"The settings of {storage.url} were changed by another writer since this one began. Nothing was published. "
+        f"The settings of {table.storage.url} were changed by another writer since this one began. Nothing was published. "
         "Open the table again and write again.",
-        path=storage.url,
+        path=table.storage.url,
     )
 
 
-def is_archived(storage: Storage, config: TableConfig, timeline_file: str) -> bool:
+def is_archived(table: TableAt, timeline_file: str) -> bool:
     """Whether the instant of that timeline file has left the timeline for the history."""
     parsed = parse_timeline_file(timeline_file.rpartition("/")[2])
     if parsed is None:
         return False
     start = parsed.request_time
-    return any(row.instant.request_time == start for row in load_history(storage, config, start))
+    return any(row.instant.request_time == start for row in load_history(table, start))
 
 
 def greatest_time(timeline: Timeline) -> str:
@@ -103,23 +104,23 @@ def pending_writes(timeline: Timeline) -> Mapping[str, Instant]:
     return {i.request_time: i for i in timeline.pending if action_family(i.action) == "write"}
 
 
-def load_rollback_plan(storage: Storage, config: TableConfig, rollback: str) -> RollbackPlan | None:
+def load_rollback_plan(table: TableAt, rollback: str) -> RollbackPlan | None:
     """What a rollback on the timeline is to undo; None if its plan is gone or torn: Hudi throws such a plan away."""
     name = TimelineFileName(rollback, None, "rollback", State.REQUESTED).format()
-    path = f"{config.timeline_folder}/{name}"
+    path = f"{table.config.timeline_folder}/{name}"
     try:
-        return parse_rollback_plan(storage.read(path, limits.TIMELINE_FILE_BYTES_MAX), path)
+        return parse_rollback_plan(table.storage.read(path, limits.TIMELINE_FILE_BYTES_MAX), path)
     except (ObjectNotFound, CorruptFile):
         return None
 
 
-def foreign_victims(storage: Storage, config: TableConfig, state: LedgerState, timeline: Timeline) -> frozenset[str]:
+def foreign_victims(table: TableAt, state: LedgerState, timeline: Timeline) -> frozenset[str]:
     """Starts that Hudi's unfinished rollbacks will remove: decided under the lock, executed any time after it."""
     rollbacks = (i for i in timeline.pending if i.action == "rollback" and i.request_time not in state.rollbacks)
-    return frozenset(victim for victim, _ in _victims(storage, config, rollbacks))
+    return frozenset(victim for victim, _ in _victims(table, rollbacks))
 
 
-def _undone_attempts(storage: Storage, config: TableConfig, state: LedgerState, timeline: Timeline) -> frozenset[str]:
+def _undone_attempts(table: TableAt, state: LedgerState, timeline: Timeline) -> frozenset[str]:
     """Starts of plans whose claim of ours Hudi has rolled back. It then puts an inflight file of its own in the place of
     ours, so the file proves nothing: a rollback that began after the claim does.
     """
@@ -127,24 +128,24 @@ def _undone_attempts(storage: Storage, config: TableConfig, state: LedgerState, 
     since = min(claimed.values(), default=None)
     if since is None:
         return frozenset()
-    victims = victims_since(storage, config, timeline, since)
+    victims = victims_since(table, timeline, since)
     return frozenset(victim for victim, rollback in victims if rollback > claimed.get(victim, "9"))
 
 
-def rolled_back_since(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> set[str]:
+def rolled_back_since(table: TableAt, timeline: Timeline, time: str) -> set[str]:
     """Starts whose rollback began after a time, and is done or under way."""
-    return {victim for victim, _ in victims_since(storage, config, timeline, time)}
+    return {victim for victim, _ in victims_since(table, timeline, time)}
 
 
-def victims_since(storage: Storage, config: TableConfig, timeline: Timeline, time: str) -> Iterator[tuple[str, str]]:
+def victims_since(table: TableAt, timeline: Timeline, time: str) -> Iterator[tuple[str, str]]:
     """Starts whose rollback began after a time, each with the rollback's own."""
-    return _victims(storage, config, (i for i in timeline if i.action == "rollback" and i.request_time > time))
+    return _victims(table, (i for i in timeline if i.action == "rollback" and i.request_time > time))
 
 
-def _victims(storage: Storage, config: TableConfig, rollbacks: Iterable[Instant]) -> Iterator[tuple[str, str]]:
+def _victims(table: TableAt, rollbacks: Iterable[Instant]) -> Iterator[tuple[str, str]]:
     """What each of these rollbacks is to undo, with the rollback's own start."""
     for instant in rollbacks:
-        plan = load_rollback_plan(storage, config, instant.request_time)
+        plan = load_rollback_plan(table, instant.request_time)
         if plan is not None and plan.instant is not None:
             yield plan.instant.request_time, instant.request_time
 
@@ -178,21 +179,21 @@ def _is_completed(timeline: Timeline, start: str) -> bool:
     return instant is not None and instant.is_completed
 
 
-def stop_writers(storage: Storage, config: TableConfig, restore: str) -> None:
+def stop_writers(table: TableAt, restore: str) -> None:
     """Takes what a restore names, and what has not completed, off the timeline while Hudi's lock is still ours.
 
     A job of Hudi asks for its inflight file before it completes, and for nothing else. If it were still there when the
     lock passes on, the job could be told that its rows are in the table, and the restore would take them back.
     """
-    named = {instant.request_time for instant in load_restore_plan(storage, config, restore).instants}
+    named = {instant.request_time for instant in load_restore_plan(table, restore).instants}
     for state in (State.REQUESTED, State.INFLIGHT):  # of what is no longer requested no inflight file is made
         # Listed anew each time: a job may just have made its inflight file.
-        files = storage.list_folder(config.timeline_folder)[0]
+        files = table.storage.list_folder(table.config.timeline_folder)[0]
         parsed = [name for file in files if (name := parse_timeline_file(file.name.rpartition("/")[2])) is not None]
         ours = [name for name in parsed if name.request_time in named and action_family(name.action) == "write"]
         completed = {name.request_time for name in ours if name.state is State.COMPLETED}
         doomed = [n.format() for n in ours if n.state is state and n.request_time not in completed]
-        storage.delete([f"{config.timeline_folder}/{name}" for name in doomed])
+        table.storage.delete([f"{table.config.timeline_folder}/{name}" for name in doomed])
 
 
 def insist(clock: Clock, act: Callable[[], bool]) -> bool:

@@ -29,6 +29,7 @@ from lakebraid.errors import (
 from lakebraid.format.names import parse_timeline_file
 from lakebraid.model.config import TableConfig
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.hudi.lock import Hold
 from lakebraid.txn.hudi.reconcile import (
@@ -78,9 +79,7 @@ class _Attempted:
 class Ledger:
     """The ledger of one table, as one process knows it. Not for several threads at once."""
 
-    storage: Storage
-    clock: Clock
-    config: TableConfig
+    table: TableAt
     lock: Callable[[Callable[[], None]], AbstractContextManager[Hold | None]] = lambda _: contextlib.nullcontext()
     """Hudi's own lock, where the table is shared with Apache Hudi writers."""
     is_shared: bool = False
@@ -93,6 +92,18 @@ class Ledger:
     """Marks of those who ask for their turn, as the last listing showed them."""
     _dead_staged: list[str] = field(default_factory=list)
     """Staged objects that are no longer needed; removed with the next ones."""
+
+    @property
+    def storage(self) -> Storage:
+        return self.table.storage
+
+    @property
+    def clock(self) -> Clock:
+        return self.table.clock
+
+    @property
+    def config(self) -> TableConfig:
+        return self.table.config
 
     def newest(self) -> Entry:
         """The newest entry; `genesis` if nothing was ever decided here."""
@@ -187,7 +198,7 @@ class Ledger:
             return outcome
         attempted.settle(entry.number)
         if self.is_shared:
-            check_settings(self.storage, self.config, outcome.kind)
+            check_settings(self.table, outcome.kind)
         mine = self._stage(entry, decider, outcome, voids)
         if not _is_held(hold):
             self._beaten(mine)
@@ -254,7 +265,7 @@ class Ledger:
         if self.is_shared and entry.files and not self._exists(entry.files[0][1]):
             if self._was_applied(entry):
                 return entry.state, None
-            if greatest_time(load_timeline(self.storage, self.config)) >= entry.time:
+            if greatest_time(load_timeline(self.table)) >= entry.time:
                 # Hudi went on before it was applied: its decider lost the lock, or died. It may not come after Hudi.
                 return self._before(entry).state, entry.number
         self._apply(entry)
@@ -268,7 +279,7 @@ class Ledger:
         void would take back what was acknowledged, copying it again would bring back what was archived.
         """
         source, target = entry.files[0]
-        return not self._exists(source) or is_archived(self.storage, self.config, target)
+        return not self._exists(source) or is_archived(self.table, target)
 
     def _apply(self, entry: Entry) -> bool:
         """False if a staged object is gone: then it was applied before, or, on a shared table, it is void."""
@@ -279,7 +290,7 @@ class Ledger:
     def _apply_restore(self, entry: Entry) -> bool:
         is_true = self._copy(entry)
         if is_true:
-            stop_writers(self.storage, self.config, min(entry.state.restores))
+            stop_writers(self.table, min(entry.state.restores))
         return is_true
 
     def _copy(self, entry: Entry) -> bool:
@@ -354,13 +365,13 @@ class Ledger:
     def _minding_others(self, state: LedgerState) -> LedgerState:
         """The state with `last` moved past every time on the timeline that was not given here: Hudi was at work."""
         if self.is_shared:
-            return mind_others(self.storage, self.config, state)
+            return mind_others(self.table, state)
         folder = self.config.timeline_folder
         # '~' sorts after every character of a timeline file's name: what starts at `last` is known.
         newer = self.storage.list(folder, after=f"{folder}/{state.last}~")
         if not any(info.name.count("/") == folder.count("/") + 1 and _is_timeline_file(info.name) for info in newer):
             return state
-        return replace(state, last=max(state.last, greatest_time(load_timeline(self.storage, self.config))))
+        return replace(state, last=max(state.last, greatest_time(load_timeline(self.table))))
 
     def _exists(self, name: str) -> bool:
         try:

@@ -74,7 +74,7 @@ class Round:
 
     def timeline(self) -> Timeline:
         if self._timeline is None:
-            self._timeline = load_timeline(self.ledger.storage, self.ledger.config)
+            self._timeline = load_timeline(self.ledger.table)
         return self._timeline
 
     def since(self, time: str, starts: frozenset[str] = frozenset()) -> Timeline:
@@ -85,16 +85,15 @@ class Round:
             return self._timeline
         known = self._recent.get((time, starts))
         if known is None:
-            storage, config = self.ledger.storage, self.ledger.config
             if self._names is None:
-                self._names = load_names(storage, config)
-            recent = recent_timeline(storage, config, self._names, time, starts)
+                self._names = load_names(self.ledger.table)
+            recent = recent_timeline(self.ledger.table, self._names, time, starts)
             known = self._recent[time, starts] = self.timeline() if recent is None else recent
         return known
 
     def view(self) -> View:
         if self._view is None:
-            self._view = load_view(self.ledger.storage, self.ledger.config, self.ledger.clock)
+            self._view = load_view(self.ledger.table)
         return self._view
 
     def timed(self, **changes: Any) -> LedgerState:

@@ -14,6 +14,7 @@ from lakebraid.errors import AccessDenied, ObjectNotFound, StorageError
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.storage.protocol import Storage
+from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.entries import FOLDER
 
 HEARTBEATS = ".hoodie/.heartbeat"
@@ -104,10 +105,10 @@ def storage_now_ms(storage: Storage, clock: Clock) -> int:
             storage.delete([name])
 
 
-def is_expired(storage: Storage, config: TableConfig, start: str, now_ms: int, timeout_ms: int) -> bool:
+def is_expired(table: TableAt, start: str, now_ms: int, timeout_ms: int) -> bool:
     """Whether the last beat, or without any the start, is `timeout_ms` or more before the storage's `now_ms`."""
     try:
-        last_ms = storage.info(heartbeat_name(start)).modified_ms
+        last_ms = table.storage.info(heartbeat_name(start)).modified_ms
     except ObjectNotFound:
-        last_ms = parse_instant_time(start, config.zone)
+        last_ms = parse_instant_time(start, table.config.zone)
     return now_ms - last_ms >= timeout_ms

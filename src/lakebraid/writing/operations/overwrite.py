@@ -18,7 +18,6 @@ from lakebraid.model.keys.partitions import check_partition_path, partition_path
 from lakebraid.model.operations import Operation
 from lakebraid.model.overwritten_ids import Replaced
 from lakebraid.model.values.exact import Inexact, exact_array, refused
-from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import load_view
 from lakebraid.tasks.data_files import place_partition
 from lakebraid.tasks.engine import Engine
@@ -72,21 +71,21 @@ class Overwriting:
         if config.buckets is None or config.is_placed or (config.partition_fields and not ledger.is_shared):
             return
         based = {(file.partition, file.file_id) for file in files if file.is_base}
-        for partition in sorted(self._scope(ledger, storage, files)):
+        for partition in sorted(self._scope(ledger, files)):
             place_partition(storage, plan.start, partition)
             for bucket in range(plan.buckets):
                 file_id = plan.file_id(partition, bucket)
                 if (partition, file_id) not in based:
                     yield engine.seed(plan, partition, file_id)
 
-    def _scope(self, ledger: Ledger, storage: Storage, files: Iterable[StagedFile]) -> set[str]:
+    def _scope(self, ledger: Ledger, files: Iterable[StagedFile]) -> set[str]:
         """The partitions that are about to be replaced. One that comes meanwhile is a conflict."""
         written = {file.partition for file in files}
         if self.overwrite.partitions is not None:
             return written | self.overwrite.partitions
         if not ledger.config.partition_fields:
             return {""}
-        return written | {g.partition for g in load_view(storage, ledger.config, ledger.clock).groups}
+        return written | {g.partition for g in load_view(ledger.table).groups}
 
 
 def partition_names(
