@@ -67,7 +67,7 @@ def _may_bring_the_same(now: Round, instant: Instant, opened: dict[Group, list[S
     if instant.action != "replacecommit":
         return meets(now, instant, opened, _same_new_keys)
     # What replaces file groups has its rows in others of the same partitions, under the same keys.
-    metadata = load_commit(now.ledger.storage, now.ledger.config, instant, now.ledger.clock)
+    metadata = load_commit(now.ledger.table, instant)
     return any(partition in metadata.write_stats or partition in metadata.replaced for partition, _ in opened)
 
 
