@@ -54,7 +54,11 @@ def test_no_more_calls_are_made_at_once_than_the_storage_allows() -> None:
     assert work.most == 16
 
 
-@pytest.mark.parametrize("storage", [LocalStorage("/nowhere"), MemoryStorage(), object()], ids=str)
+@pytest.mark.parametrize(
+    "storage",
+    [LocalStorage("/nowhere"), MemoryStorage(), object()],
+    ids=lambda storage: type(storage).__name__,
+)
 def test_a_disk_or_an_unknown_storage_is_called_by_the_callers_thread_alone(storage: object) -> None:
     assert calls_at_once(storage) == 1
     assert set(map_calls(storage, lambda _: threading.get_ident(), range(20))) == {threading.get_ident()}
