@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
 import pyarrow as pa
 
@@ -35,6 +36,8 @@ from lakebraid.writing.stage import Looking, Staging
 if TYPE_CHECKING:
     from lakebraid.services.runner import ServiceRound
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Afterwards = Callable[[], "ServiceRound"]
 """What is done in the process of a write after its commit."""
 
@@ -89,15 +92,18 @@ class Transaction:
 
     def _carry_on(self, begun: Beginning, source: Source, engines: Engines) -> None:
         self.begun, self.instant = begun, begun.instant
-        self.staging = Staging(self._writing, source, self._ledger.config, begun, engines, self._check_usable)
+        check_usable = _unheld(self._check_usable, None)
+        self.staging = Staging(self._writing, source, self._ledger.config, begun, engines, check_usable)
         self._heartbeat = self._writing.heartbeat(
             self._writing.storage,
             self.instant,
             beat_interval_ms(self._ledger.config) / 1000,
-            check=self._has_its_place,
-            on_lost=self._lose,
+            check=_unheld(self._has_its_place, otherwise=False),
+            on_lost=_unheld(self._lose, None),
         )
         self._heartbeat.run()
+        # Of a transaction that nobody has any more nobody can say how it ends: it shows no life, and others roll it back.
+        weakref.finalize(self, self._heartbeat.stop).atexit = False
 
     def stop_beating(self) -> None:
         """Shows no longer that the write lives: from now on that is for another process to do, which will `resume` it."""
@@ -300,3 +306,14 @@ class Transaction:
             yield
         finally:
             self._seconds[phase] = self._seconds.get(phase, 0.0) + self._clock.monotonic() - begun
+
+
+def _unheld(method: Callable[P, T], otherwise: T) -> Callable[P, T]:
+    """The method for those who must not keep its object in memory; it gives `otherwise` once that is gone."""
+    held = weakref.WeakMethod(method)
+
+    def call(*arguments: P.args, **named: P.kwargs) -> T:
+        found = held()
+        return otherwise if found is None else found(*arguments, **named)
+
+    return call
