@@ -19,8 +19,8 @@ OF_STREAMS = (
         ("18",), _STREAMS,
     ),
     Mutant(
-        "a published batch is not noted", "batches", _WRITE, "publish_write",
-        "batches=with_published(now, batch, start, completion),", "batches=now.state.batches,",
+        "a published batch is not noted", "batches", "lakebraid.txn.ledger.wishes", "published",
+        "if batch is not None:", "if False:",
         ("18",), _STREAMS,
     ),
     Mutant(

@@ -175,3 +175,31 @@ them. Also how long a decision may be on its way to the timeline."""
 
 AUDIT_AHEAD_MS: Final = 26 * 60 * 60_000
 """An instant this far ahead of the clock is of a wrong clock: zones differ by up to 26 hours."""
+
+ASK_ENTRIES_MAX: Final = 16
+"""For so many entries an ask counts, and for so many a state remembers how asks were decided. Any number is as safe; with a small
+one an author that is slow to look asks again."""
+
+ASKS_DECIDED_MAX: Final = 256
+"""How many asks of others one entry decides; the others wait for the next. Each takes about 300 bytes of an entry."""
+
+ASK_WISH_CHARACTERS_MAX: Final = 180
+"""How long a wish may be in the name of an ask: local disks take file names of 255 bytes."""
+
+ASK_NAME_CHARACTERS_MAX: Final = 320
+"""No name of an ask is longer, its folder included."""
+
+ASK_CALL_SECONDS_MIN: Final = 0.002
+"""Where a listing of the ledger takes less, a lost round costs less than an ask."""
+
+ASK_COMPANY_DECISIONS: Final = 3
+"""For so many decisions after it met another process, one asks first."""
+
+ASK_POLL_SECONDS: Final = (0.02, 0.06)
+"""How long a process that has asked waits between two looks: at least and at most."""
+
+ASK_HELP_SECONDS: Final = 0.3
+"""After this time a process that has asked decides by itself, though an older ask is there whose author should do so."""
+
+ASK_HELP_SECONDS_EACH: Final = 0.1
+"""And so much later for each older ask, so that not all do it at once."""

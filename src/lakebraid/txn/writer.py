@@ -26,6 +26,7 @@ from lakebraid.table.view import load_view
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, load_newest_map
 from lakebraid.txn.checks.overwrites import Placement, listed_ids
 from lakebraid.txn.hudi.lock import Lock, hudi_lock
+from lakebraid.txn.ledger.asking import Company
 from lakebraid.txn.ledger.entries import Entry
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
@@ -55,6 +56,7 @@ class Writing:
         """`told` goes before the table's own properties, for these writes alone."""
         self.storage, self.clock, self._told = storage, clock, told or {}
         self._newest: tuple[Entry | None, int] = (None, 0)
+        self._company = Company()
         self._schema: TableSchema | None = None
         self._map = NO_MAP
 
@@ -83,7 +85,7 @@ class Writing:
         """A new ledger, which knows what the last one of this process knew."""
         lock: Lock | None = hudi_lock(self.at(config))
         known, applied = self._newest
-        ledger = Ledger(self.at(config), is_shared=lock is not None)
+        ledger = Ledger(self.at(config), is_shared=lock is not None, company=self._company)
         if lock is not None:
             ledger.lock = lock
         ledger.known, ledger.applied = known, applied
@@ -155,7 +157,7 @@ class Writing:
 
     def placed_since(self, ledger: Ledger, placement: Placement) -> Placement:
         """The same with the ids that overwrites have given, as the ledger has it since the write began."""
-        known, name = self._map, (ledger.known or ledger.newest()).state.replaced_file
+        known, name = self._map, (ledger.entered or ledger.newest()).state.replaced_file
         if known.name != name:
             known = self._map = load_newest_map(ledger)
         return replace(placement, known=known)

@@ -260,6 +260,8 @@ def test_f19_two_processes_finish_the_same_rollback(storage: MemoryStorage, monk
 
 
 class CountingStorage:
+    calls_at_once = 1
+
     def __init__(self, storage: MemoryStorage) -> None:
         self.storage, self.clock, self.url, self.calls = storage, storage.clock, storage.url, 0
 

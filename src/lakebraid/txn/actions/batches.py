@@ -97,13 +97,6 @@ def with_batch(now: Round, batch: Batch | None, content: CommitMetadata) -> Comm
     return replace(content, extra={**content.extra, **told})
 
 
-def with_published(now: Round, batch: Batch | None, start: str, completion: str) -> Mapping[str, PublishedBatch]:
-    """The newest batches, this one among them."""
-    if batch is None:
-        return now.state.batches
-    return {**now.state.batches, batch.writer: PublishedBatch(batch.number, start, completion, batch.stream)}
-
-
 def batches_without(now: Round, undone: Iterable[Instant]) -> Mapping[str, PublishedBatch]:
     """The newest batches if these writes never were: every writer is back where it was before the first of its own."""
     gone = {instant.request_time: instant for instant in undone}

@@ -19,6 +19,7 @@ from lakebraid.txn.actions.write import completed_at, decide_publishing
 from lakebraid.txn.ledger.entries import PendingPlan, without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
+from lakebraid.txn.ledger.wishes import claim_wish, release_wish
 
 
 def decide_plan(
@@ -72,6 +73,8 @@ def claim(
                 "it work, or wait.",
                 instant=start,
             )
+        if is_taken is None and start in now.state.plans:
+            return now.wished("claim", claim_wish(decider, start, plan.epoch), b"", int)
         name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
         claimed = replace(plan, epoch=now.number, claimant=decider, claimed_at=now.state.last)
         state = replace(now.state, plans={**now.state.plans, start: claimed})
@@ -100,8 +103,7 @@ def release(ledger: Ledger, decider: str, start: str, epoch: int) -> None:
         plan = now.state.plans.get(start)
         if plan is None or plan.epoch != epoch:
             return Already(None)
-        free = replace(plan, epoch=now.number, claimant="")
-        return Decision("release", replace(now.state, plans={**now.state.plans, start: free}), value=None)
+        return now.wished("release", release_wish(start, epoch), None, lambda _: None)
 
     ledger.decide(decider, rule)
 

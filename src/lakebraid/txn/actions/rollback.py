@@ -27,6 +27,7 @@ from lakebraid.txn.hudi.dead_jobs import dead_write, undo_files
 from lakebraid.txn.ledger.entries import LedgerState, PendingPlan, Undoing, without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
+from lakebraid.txn.ledger.wishes import done_wish
 from lakebraid.txn.liveness.heartbeat import beat_first
 from lakebraid.txn.liveness.markers import forget, load_markers, marked_file
 
@@ -176,7 +177,6 @@ def _decide_done(ledger: Ledger, decider: str, rollback: str, markers: list[Mark
         undoing = now.state.rollbacks.get(rollback)
         if undoing is None:
             return Already(None)
-        done = now.time()
         deleted: dict[str, tuple[str, ...]] = {}
         for marker in markers:
             deleted[marker.partition_path] = (*deleted.get(marker.partition_path, ()), marker.data_file_name)
@@ -185,9 +185,7 @@ def _decide_done(ledger: Ledger, decider: str, rollback: str, markers: list[Mark
             (InstantInfo(undoing.victim, undoing.action),),
             {partition: RolledBackPartition(deleted=names) for partition, names in deleted.items()},
         )
-        name = TimelineFileName(rollback, done, "rollback", State.COMPLETED).format()
-        state = now.timed(rollbacks=without(now.state.rollbacks, rollback))
-        return Decision("rolled back", state, ((format_rollback_metadata(metadata), name),), value=None)
+        return now.wished("rolled back", done_wish(rollback), format_rollback_metadata(metadata), lambda _: None)
 
     ledger.decide(decider, rule)
 

@@ -25,12 +25,13 @@ from lakebraid.format.times import next_instant_time
 from lakebraid.model.timeline.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
-from lakebraid.txn.actions.batches import check_new, with_batch, with_published
+from lakebraid.txn.actions.batches import check_new, with_batch
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
-from lakebraid.txn.ledger.entries import Batch, OpenWrite, shown_name, without
+from lakebraid.txn.ledger.entries import Batch, OpenWrite, shown_name
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
+from lakebraid.txn.ledger.wishes import begin_wish, begun, publish_wish, published
 from lakebraid.txn.refusals import refused
 
 WriteStatus: TypeAlias = Literal["published", "refused", "open"]
@@ -66,12 +67,12 @@ def begin_write(
         start = now.time()
         if seen is not None:
             seen(now, start)
+        write = OpenWrite(decider, action, adds_base, columns, batch, shown_name(writer))
+        if seen is None and not adds_base and action != "replacecommit":
+            return now.wished("begin", begin_wish(write), b"", str)
         names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
-        state = now.timed(
-            open={**now.state.open, start: OpenWrite(decider, action, adds_base, columns, batch, shown_name(writer))}
-        )
-        return Decision("begin", state, files, value=start)
+        return Decision("begin", begun(now.state, start, write), files, value=start)
 
     return decide_after_restores(ledger, decider, rule, before_applied=beat)
 
@@ -107,19 +108,18 @@ def publish_write(
         check_new(now, batch)
         content = with_batch(now, batch, metadata(now))
         is_new = content.schema is not None and (states_schema or now.states_schema or now.state.schema_file is None)
+        data, has_rows = format_commit(content, replace=action == "replacecommit"), bool(content.write_stats)
+        if not is_new and action != "replacecommit" and now.looks_at_state_alone:
+            return now.wished("publish", publish_wish(now.state, start, has_rows=has_rows), data, str)
         is_late = is_new and any(i.request_time > start for i in now.since(start).writes)
         plain = ledger.config.write_action if action == "replacecommit" else action
         carried, file, completion = _carrying(now, plain, content) if is_late else ((), None, now.time())
         name = TimelineFileName(start, completion, action, State.COMPLETED).format()
         state = replace(
-            now.timed(open=without(now.state.open, start)),
-            last=completion,
-            is_fresh=False if content.write_stats else now.state.is_fresh,
+            published(now.state, start, completion, has_rows=has_rows),
             schema_file=(file or name) if is_new else now.state.schema_file,
             replaced_file=now.replaced_file or now.state.replaced_file,
-            batches=with_published(now, batch, start, completion),
         )
-        data = format_commit(content, replace=action == "replacecommit")
         return Decision("publish", state, (*carried, (data, name)), value=completion)
 
     return decide_publishing(ledger, decider, start, rule)

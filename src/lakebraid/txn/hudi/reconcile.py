@@ -214,3 +214,17 @@ def wait_out_skew(clock: Clock, config: TableConfig, time: str) -> None:
     ahead_ms = until_ms - clock.now_ms()
     if ahead_ms > 0:
         clock.sleep(min(ahead_ms, limits.CLOCK_AHEAD_MS_MAX) / 1000)
+
+
+def past_strangers(table: TableAt, state: LedgerState) -> LedgerState:
+    """The state with `last` moved past every time on the timeline of a table that is not shared: Hudi was at work once."""
+    folder = table.config.timeline_folder
+    # '~' sorts after every character of a timeline file's name: what starts at `last` is known.
+    newer = table.storage.list(folder, after=f"{folder}/{state.last}~")
+    if not any(info.name.count("/") == folder.count("/") + 1 and _is_timeline_file(info.name) for info in newer):
+        return state
+    return replace(state, last=max(state.last, greatest_time(load_timeline(table))))
+
+
+def _is_timeline_file(name: str) -> bool:
+    return parse_timeline_file(name.rpartition("/")[2]) is not None

@@ -18,7 +18,8 @@ FOLDER: Final = ".hoodie/.lakebraid"
 LEDGER: Final = f"{FOLDER}/ledger"
 STAGED: Final = f"{FOLDER}/staged"
 _DIGITS: Final = 20
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+"""The second one remembers how asks were decided; an entry of the first has none."""
 _NEVER: Final = "0" * 17
 
 
@@ -102,6 +103,14 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """How an ask was decided, and in which entry."""
+
+    number: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerState:
     """What is so after a decision."""
 
@@ -135,6 +144,8 @@ class LedgerState:
     """Whether nothing was ever published but the table's creation."""
     replaced_file: str | None = None
     """The map of which overwrite gave a partition its file ids (overwrite_maps.py); None: there was none."""
+    decided: Mapping[str, Decided] = field(default_factory=dict)
+    """How the asks were decided that the last entries decided, by their wishes (asks.py)."""
 
     @property
     def oldest_open(self) -> str | None:
@@ -234,6 +245,7 @@ def format_entry(entry: Entry) -> bytes:
             "schema_file": state.schema_file,
             "is_fresh": state.is_fresh,
             "replaced_file": state.replaced_file,
+            "decided": {wish: [d.number, d.outcome] for wish, d in state.decided.items()},
         },
     }
     data = json.dumps(record, separators=(",", ":")).encode()
@@ -250,7 +262,7 @@ def parse_entry(data: bytes, where: str) -> Entry:
     try:
         record = json.loads(data)
         version = record["version"]
-        if version != FORMAT_VERSION:
+        if version not in {1, FORMAT_VERSION}:
             raise CorruptFile(
                 f"{where} has the version {version!r:.20}, this release knows {FORMAT_VERSION}. Nothing was changed. "
                 "Another process writes this table with a newer lakebraid: use that one here, too.",
@@ -302,6 +314,7 @@ def _entry(record: dict[str, Any]) -> Entry:
             schema_file=None if state["schema_file"] is None else _text(state["schema_file"]),
             is_fresh=state["is_fresh"] is True,
             replaced_file=None if state.get("replaced_file") is None else _text(state["replaced_file"]),
+            decided={_text(w): Decided(_number(d[0]), _text(d[1])) for w, d in state.get("decided", {}).items()},
         ),
     )
 
@@ -309,7 +322,7 @@ def _entry(record: dict[str, Any]) -> Entry:
 def _open_write(value: list[Any]) -> OpenWrite:
     # Entries of earlier releases do not say who writes.
     writer = _text(value[5]) if len(value) > 5 else ""
-    return OpenWrite(_text(value[0]), _text(value[1]), value[2] is True, _texts(value[3]), _batch(value[4]), writer)
+    return OpenWrite(_text(value[0]), _text(value[1]), value[2] is True, texts_of(value[3]), batch_of(value[4]), writer)
 
 
 def _times(entry: Entry) -> list[str]:
@@ -329,7 +342,8 @@ def _text(value: Any) -> str:
     return value
 
 
-def _texts(value: Any) -> tuple[str, ...] | None:
+def texts_of(value: Any) -> tuple[str, ...] | None:
+    """Texts, or none, as JSON has them; TypeError if it has something else."""
     return None if value is None else tuple(_text(v) for v in value)
 
 
@@ -337,7 +351,8 @@ def _plain(batch: Batch | None) -> list[str | int] | None:
     return None if batch is None else [batch.writer, batch.number, batch.stream]
 
 
-def _batch(value: Any) -> Batch | None:
+def batch_of(value: Any) -> Batch | None:
+    """A batch, or none, as JSON has it; TypeError if it has something else."""
     return None if value is None else Batch(_text(value[0]), _number(value[1]), _text(value[2]))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from lakebraid import limits
@@ -19,14 +19,12 @@ from lakebraid.clock import Clock
 from lakebraid.errors import (
     CommitRefused,
     CorruptFile,
-    DecisionUnknown,
     LakebraidError,
     ObjectExists,
     ObjectNotFound,
     OutcomeUnknown,
     StorageError,
 )
-from lakebraid.format.names import parse_timeline_file
 from lakebraid.model.config import TableConfig
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
@@ -38,9 +36,12 @@ from lakebraid.txn.hudi.reconcile import (
     insist,
     is_archived,
     mind_others,
+    past_strangers,
     stop_writers,
     wait_out_skew,
 )
+from lakebraid.txn.ledger.asking import Attempted, Company, ask, carry, is_to_ask, unknown_decision
+from lakebraid.txn.ledger.asks import dead_names, mark_name
 from lakebraid.txn.ledger.entries import (
     LEDGER,
     Entry,
@@ -51,28 +52,11 @@ from lakebraid.txn.ledger.entries import (
     parse_entry_name,
 )
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
-from lakebraid.txn.ledger.timeline_copies import check_clock, copied, stage, sweep
+from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, deleted, stage_all, sweep
 from lakebraid.txn.ledger.turns import Turn, asking, patience_seconds
 
 T = TypeVar("T")
 _GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
-
-
-@dataclass
-class _Attempted:
-    """What one call of `decide` has sent so far."""
-
-    slot: int | None = None
-    """For which slot a create was sent whose end is not known; None if there is no such one."""
-    time: str = ""
-    """The time of an entry whose create was sent in this attempt."""
-    has_waited: bool = False
-    """Whether those who asked for their turn were let go first; once is enough."""
-
-    def settle(self, newest: int) -> None:
-        """Forgets it once the slot is taken, and the rule has not found it to be taken by us."""
-        if self.slot is not None and self.slot <= newest:
-            self.slot = None
 
 
 @dataclass
@@ -86,10 +70,15 @@ class Ledger:
     known: Entry | None = None
     applied: int = 0
     """The number of the last entry that is known to be applied."""
+    entered: Entry | None = None
+    """The entry in which the last decision was made."""
     may_ask: bool = False
     """Whether its decisions take long to think about, so that it may ask others to wait when it loses rounds."""
+    company: Company = field(default_factory=Company)
     _asking: list[str] = field(default_factory=list)
     """Marks of those who ask for their turn, as the last listing showed them."""
+    names: list[str] = field(default_factory=list)
+    """What the last listing showed."""
     _dead_staged: list[str] = field(default_factory=list)
     """Staged objects that are no longer needed; removed with the next ones."""
 
@@ -112,7 +101,8 @@ class Ledger:
             least = found.number if found else 0
             numbers = self._numbers_after(max(least - 1, 0))
             if not numbers and least:
-                self._check_remains(least)
+                if not self._numbers_after(least - 1):
+                    raise deleted(self.storage.url, least)
                 continue
             newer = [number for number in numbers if number > least]
             if not newer:
@@ -121,7 +111,7 @@ class Ledger:
             # Between listing and reading it may be trimmed, and a sleeper may have put a dead one under its number:
             # so whatever was read counts only if nothing lies above it. (LEDGER, H3)
             with contextlib.suppress(ObjectNotFound):
-                found = self._read(newer[-1])
+                found = self.read(newer[-1])
 
     def settled(self) -> Entry:
         """The newest entry, applied: needed to act on a decision outside of `decide`."""
@@ -140,7 +130,7 @@ class Ledger:
 
         DecisionUnknown if the store stopped answering while the decision may have been made.
         """
-        attempted = _Attempted()
+        attempted = Attempted()
         with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
@@ -152,8 +142,8 @@ class Ledger:
                 except OutcomeUnknown:
                     found = None
                 except StorageError as error:
-                    if attempted.slot is not None:
-                        raise self._unknown(error.message) from error
+                    if attempted.is_unsettled:
+                        raise unknown_decision(self.storage.url, error.message) from error
                     raise
                 if found is not None:
                     return found.value
@@ -162,30 +152,28 @@ class Ledger:
         reason = (
             f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster, or no answer."
         )
-        if attempted.slot is not None:
-            raise self._unknown(reason)
+        if attempted.is_unsettled:
+            raise unknown_decision(self.storage.url, reason)
         raise StorageError(
             f"{reason} Nothing was decided; {self.storage.url} is as before. Try again with fewer writers.",
             path=self.storage.url,
         )
 
-    def _unknown(self, reason: str) -> DecisionUnknown:
-        return DecisionUnknown(
-            f"{self.storage.url} stopped answering while a decision was being made. It may or may not have been made. "
-            f"Nothing was removed. Ask again when the store answers. ({reason})",
-            path=self.storage.url,
-        )
-
     def sweep_staged(self, below: int) -> None:
-        """Removes staged objects of slots below: their entries are applied, or void."""
+        """Removes staged objects of slots below, whose entries are applied or void, and asks that can no longer be decided."""
         sweep(self.storage, below)
+        known = self.known or self.newest()
+        names = [info.name for info in self.storage.list(LEDGER, after=entry_name(known.number))]
+        dead = dead_names(names, known.state, min(known.number, below))
+        if dead:
+            self.storage.delete(dead)
 
     def _try(
         self,
         decider: str,
         rule: Rule[T],
         before_applied: Callable[[T], object] | None,
-        attempted: _Attempted,
+        attempted: Attempted,
         hold: Hold | None,
     ) -> Already[T] | None:
         """What is decided now; None if another process took the slot, or it is to be seen in the next round who did."""
@@ -197,9 +185,22 @@ class Ledger:
         if isinstance(outcome, Already):
             return outcome
         attempted.settle(entry.number)
+        if is_to_ask(self, outcome, attempted):
+            return ask(self, outcome, before_applied, attempted)
         if self.is_shared:
             check_settings(self.table, outcome.kind)
-        mine = self._stage(entry, decider, outcome, voids)
+        return self._enter(entry, self._stage(entry, decider, outcome, voids), outcome, before_applied, attempted, hold)
+
+    def _enter(
+        self,
+        entry: Entry,
+        mine: Entry,
+        outcome: Decision[T],
+        before_applied: Callable[[T], object] | None,
+        attempted: Attempted,
+        hold: Hold | None,
+    ) -> Already[T] | None:
+        """Creates the next entry and applies it; None if another process took the slot, or it is to be seen who did."""
         if not _is_held(hold):
             self._beaten(mine)
             return None
@@ -209,17 +210,36 @@ class Ledger:
             self.storage.create(entry_name(mine.number), format_entry(mine))
         except ObjectExists:
             self._beaten(mine)
+            self.company.meet()
             return None  # if it was our own, unanswered or repeated by the store, the rule will see it
         if self._numbers_after(mine.number) and self.newest().floor > mine.number:
             return None  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
-        if voids is not None:
+        if mine.voids is not None:
             self.sweep_staged(mine.number)  # a late copy for the void entry must find no source
         if before_applied is not None:
             before_applied(outcome.value)
         if not (_is_held(hold) and (self._apply(mine) or not self.is_shared)):
             return None  # the next holder of the lock applies it, or finds it void if Hudi went on; the rule will see
         self._note_applied(entry, mine)
+        self.entered = mine
         return Already(outcome.value)
+
+    def decide_asks(self, entry: Entry, attempted: Attempted) -> bool:
+        """Whether the next entry decides the asks that are there, and nothing else."""
+        state, _ = self._apply_newest(entry)
+        together: Decision[None] = Decision("asks", self._minding_others(state), value=None)
+        mine = self._stage(entry, "", together, None)
+        return self._enter(entry, mine, together, None, attempted, None) is not None
+
+    @property
+    def is_asked_to_wait(self) -> bool:
+        """Whether another process asks for its turn."""
+        return bool(self._asking)
+
+    def read(self, number: int) -> Entry:
+        """The entry of this number; ObjectNotFound if it is not there any more."""
+        name = entry_name(number)
+        return parse_entry(self.storage.read(name, limits.LEDGER_ENTRY_BYTES_MAX), f"{self.storage.url}/{name}")
 
     def _asked(self, rule: Rule[T], now: Round) -> Outcome[T] | None:
         """What the rule says; None if it failed over what only a newer entry explains.
@@ -237,12 +257,13 @@ class Ledger:
             raise
 
     def _note_applied(self, before: Entry, mine: Entry) -> None:
+        self.company.part()
         self.applied = max(self.applied, mine.number)
         if self.known is None or self.known.number < mine.number:
             self.known = mine
         self._tidy(before, mine)
 
-    def _let_clocks_pass(self, attempted: _Attempted) -> None:
+    def _let_clocks_pass(self, attempted: Attempted) -> None:
         """Before Hudi's lock passes on, however the attempt ended: a time that may have been given counts as given."""
         if self.is_shared and attempted.time:
             wait_out_skew(self.clock, self.config, attempted.time)
@@ -285,36 +306,36 @@ class Ledger:
         """False if a staged object is gone: then it was applied before, or, on a shared table, it is void."""
         if self.is_shared and entry.kind == "restore":
             return insist(self.clock, lambda: self._apply_restore(entry))
-        return self._copy(entry)
+        return copy_all(self.storage, self.clock, entry.files)
 
     def _apply_restore(self, entry: Entry) -> bool:
-        is_true = self._copy(entry)
+        is_true = copy_all(self.storage, self.clock, entry.files)
         if is_true:
             stop_writers(self.table, min(entry.state.restores))
         return is_true
 
-    def _copy(self, entry: Entry) -> bool:
-        return all(copied(self.storage, self.clock, source, target) for source, target in entry.files)
-
     def _stage(self, newest: Entry, decider: str, outcome: Decision[object], voids: int | None) -> Entry:
         number = newest.number + 1
-        staged: dict[bytes, str] = {}
-        for data, _ in outcome.files:
-            # Equal bytes (the empty files of a beginning) share one object: it is read, never changed.
-            staged[data] = staged.get(data) or stage(self.storage, self.clock, number, data)
+        staged = stage_all(self.storage, self.clock, number, [data for data, _ in outcome.files])
         if staged and outcome.kind == "begin":
             check_clock(self.storage, self.clock, next(iter(staged.values())))
         folder = f"{self.config.timeline_folder}/"
         files = tuple((staged[data], name if "/" in name else folder + name) for data, name in outcome.files)
+        state, asked = carry(self.table, outcome.state, number, () if self.is_shared else self.names)
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
-        return Entry(number, decider, outcome.kind, outcome.state.last, floor, files, outcome.state, voids)
+        return Entry(number, decider, outcome.kind, state.last, floor, (*files, *asked), state, voids)
 
     def _tidy(self, before: Entry, mine: Entry) -> None:
         """Removes staged objects and old entries; what a failure leaves is swept later."""
         self._dead_staged += sorted({source for source, _ in mine.files})
-        if mine.kind == "begin" and len(self._dead_staged) < limits.STAGED_HELD_MAX and not self.is_shared:
+        others = dead_names(self.names, mine.state, mine.number)
+        if others:
+            with contextlib.suppress(StorageError):
+                self.storage.create(mark_name(mine.number), b"")
+            self._dead_staged += [name for name in others if name not in self._dead_staged]
+        elif mine.kind == "begin" and len(self._dead_staged) < limits.STAGED_HELD_MAX and not self.is_shared:
             return  # together with those of its publishing: one call less
         with contextlib.suppress(StorageError):
             names, self._dead_staged = self._dead_staged, []
@@ -323,19 +344,7 @@ class Ledger:
                 self.sweep_staged(mine.number)
             self.storage.delete(names)
 
-    def _check_remains(self, known: int) -> None:
-        """Raises if neither an entry that we know is there nor any after it: then the table was deleted under us.
-
-        Without this a writer would go on by what it knows, and publish into a folder in which there is no table.
-        """
-        if not self._numbers_after(known - 1):
-            raise StorageError(
-                f"{self.storage.url} was deleted while it was in use, or put back to an earlier state: its ledger has no "
-                f"entry {known} any more. Nothing was decided. If there is a table at this place now, open it again.",
-                path=self.storage.url,
-            )
-
-    def _let_others_go(self, entry: Entry, attempted: _Attempted) -> Entry:
+    def _let_others_go(self, entry: Entry, attempted: Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""
         until = self.clock.monotonic() + patience_seconds(self._asking)
         while self._asking and not (attempted.has_waited or self.may_ask or self.is_shared):
@@ -346,7 +355,10 @@ class Ledger:
         return entry
 
     def _numbers_after(self, number: int) -> list[int]:
+        begun = self.clock.monotonic()
         infos = self.storage.list(LEDGER, after=entry_name(number))
+        self.company.call_seconds = self.clock.monotonic() - begun
+        self.names = [info.name for info in infos]
         self._asking, stale = asking(infos)
         if stale:
             with contextlib.suppress(StorageError):
@@ -358,20 +370,11 @@ class Ledger:
             n for info in self.storage.list(LEDGER) if (n := parse_entry_name(info.name)) is not None and n < number
         )
 
-    def _read(self, number: int) -> Entry:
-        name = entry_name(number)
-        return parse_entry(self.storage.read(name, limits.LEDGER_ENTRY_BYTES_MAX), f"{self.storage.url}/{name}")
-
     def _minding_others(self, state: LedgerState) -> LedgerState:
         """The state with `last` moved past every time on the timeline that was not given here: Hudi was at work."""
         if self.is_shared:
             return mind_others(self.table, state)
-        folder = self.config.timeline_folder
-        # '~' sorts after every character of a timeline file's name: what starts at `last` is known.
-        newer = self.storage.list(folder, after=f"{folder}/{state.last}~")
-        if not any(info.name.count("/") == folder.count("/") + 1 and _is_timeline_file(info.name) for info in newer):
-            return state
-        return replace(state, last=max(state.last, greatest_time(load_timeline(self.table))))
+        return past_strangers(self.table, state)
 
     def _exists(self, name: str) -> bool:
         try:
@@ -383,7 +386,7 @@ class Ledger:
     def _before(self, entry: Entry) -> Entry:
         if entry.number == 1:
             return _GENESIS
-        before = self._read(entry.number - 1)
+        before = self.read(entry.number - 1)
         return self._before(before) if entry.voids == before.number else before
 
     def _stand_back(self, attempt: int) -> None:
@@ -394,7 +397,3 @@ class Ledger:
 
 def _is_held(hold: Hold | None) -> bool:
     return hold is None or hold.check()
-
-
-def _is_timeline_file(name: str) -> bool:
-    return parse_timeline_file(name.rpartition("/")[2]) is not None

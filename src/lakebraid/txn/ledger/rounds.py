@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from lakebraid.errors import DecisionUnknown
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table.loading import load_names, load_timeline, recent_timeline
 from lakebraid.table.view import View, load_view
 from lakebraid.txn.ledger.entries import LedgerState
+from lakebraid.txn.ledger.wishes import AGAIN, Wish, apply
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -29,6 +31,10 @@ class Decision(Generic[T_co]):
     files: tuple[tuple[bytes, str], ...] = ()
     value: T_co = field(kw_only=True)
     """What `Ledger.decide` returns once the decision is made."""
+    wish: Wish | None = None
+    """The same as data, if it can be had that way: then another process may decide it along with its own."""
+    value_of: Callable[[str], T_co] | None = None
+    """What `Ledger.decide` returns if another process has decided the wish, by its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,21 @@ class Round:
         if self._view is None:
             self._view = load_view(self.ledger.table)
         return self._view
+
+    @property
+    def looks_at_state_alone(self) -> bool:
+        """Whether the rule has looked neither at the timeline nor at files in this round, so that its decision depends on the
+        state alone.
+        """
+        return self._timeline is None and self._names is None and not self._recent and self._view is None
+
+    def wished(self, kind: str, wish: Wish, data: bytes | None, value_of: Callable[[str], T]) -> Decision[T]:
+        """What a wish makes of this round, which its rule has checked; `data` is what its timeline files hold."""
+        applied = apply(self.state, self.number, wish, self.time())
+        if applied is None or applied.outcome == AGAIN:
+            raise DecisionUnknown(f"The wish {wish} does not fit what its rule has looked at. Nothing was decided.")
+        files = tuple((data or b"", name) for _, name in applied.files)
+        return Decision(kind, applied.state, files, value=value_of(applied.outcome), wish=wish, value_of=value_of)
 
     def timed(self, **changes: Any) -> LedgerState:
         """The state with these changes, and with the time of this round given away."""

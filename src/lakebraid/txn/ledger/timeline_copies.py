@@ -7,9 +7,13 @@ is removed, no late copy brings the timeline file back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import EnvironmentProblem, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.format.names import State, parse_timeline_file
+from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import pause
 from lakebraid.txn.ledger.entries import STAGED, parse_staged_name, staged_name
@@ -31,6 +35,13 @@ def stage(storage: Storage, clock: Clock, number: int, data: bytes) -> str:
         "the table is as before. Try again when the store answers.",
         path=storage.url,
     )
+
+
+def stage_all(storage: Storage, clock: Clock, number: int, contents: Iterable[bytes]) -> dict[bytes, str]:
+    """The staged objects of these bytes. Equal ones (the empty files of a beginning) share one: it is read, never changed."""
+    wanted = list(dict.fromkeys(contents))
+    names = map_calls(storage, lambda data: stage(storage, clock, number, data), wanted)
+    return dict(zip(wanted, names, strict=True))
 
 
 def check_clock(storage: Storage, clock: Clock, staged: str) -> None:
@@ -65,7 +76,34 @@ def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
     )
 
 
+def copy_all(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]]) -> bool:
+    """The same for all files of an entry: those of what begins side by side, then what is published, one after the other, so
+    that readers see a prefix of it.
+    """
+    pending = [file for file in files if not _is_completed(file[1])]
+    if not all(map_calls(storage, lambda file: copied(storage, clock, *file), pending)):
+        return False
+    return all(copied(storage, clock, *file) for file in files if _is_completed(file[1]))
+
+
 def sweep(storage: Storage, below: int) -> None:
     """Removes staged objects of slots below: their entries are applied, or void."""
     names = [info.name for info in storage.list(STAGED)]
     storage.delete([n for n in names if (slot := parse_staged_name(n)) is not None and slot < below])
+
+
+def deleted(url: str, known: int) -> StorageError:
+    """What to raise if neither an entry that was seen is there nor any after it: then the table was deleted under us.
+
+    Without this a writer would go on by what it knows, and publish into a folder in which there is no table.
+    """
+    return StorageError(
+        f"{url} was deleted while it was in use, or put back to an earlier state: its ledger has no "
+        f"entry {known} any more. Nothing was decided. If there is a table at this place now, open it again.",
+        path=url,
+    )
+
+
+def _is_completed(name: str) -> bool:
+    parsed = parse_timeline_file(name.rpartition("/")[2])
+    return parsed is None or parsed.state is State.COMPLETED

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wishes: decisions that are small enough to be written down as data, so that any process can decide them for another.
+
+What a wish makes of a state is said here once, for the process that has it and for one that decides it along with its own: a
+function of the state, of the wish and of a time, which looks at nothing else. What the rule of the wish has looked at beyond
+the state is named in the wish as a guard; where a guard differs, the outcome is that the rule has to look again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Final
+
+from lakebraid import limits
+from lakebraid.format.names import State, TimelineFileName
+from lakebraid.txn.ledger.entries import Batch, LedgerState, OpenWrite, PublishedBatch, batch_of, texts_of, without
+
+AGAIN: Final = "again"
+"""The outcome of a wish that changed nothing: its rule has to look at what is so now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is wanted, as plain values that can stand in the name of an object."""
+
+    kind: str
+    params: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a wish makes of a state."""
+
+    state: LedgerState
+    outcome: str
+    files: tuple[tuple[int, str], ...] = ()
+    """Timeline files, and which part of the wish's bytes each holds."""
+
+
+def begin_wish(write: OpenWrite) -> Wish:
+    """To begin a write whose pending files are empty."""
+    batch = write.batch
+    told = None if batch is None else [batch.writer, batch.number, batch.stream]
+    return Wish("begin", [write.decider, write.action, write.columns, told, write.writer])
+
+
+def publish_wish(state: LedgerState, start: str, *, has_rows: bool) -> Wish:
+    """To publish an open write whose commit states no new schema and replaces nothing; its bytes depend on what is guarded."""
+    return Wish("publish", [start, has_rows, _guard(state, state.open[start].batch)])
+
+
+def claim_wish(decider: str, start: str, epoch: int) -> Wish:
+    """To claim a plan whose last claim has this epoch."""
+    return Wish("claim", [decider, start, epoch])
+
+
+def release_wish(start: str, epoch: int) -> Wish:
+    """To give the claim of this epoch back."""
+    return Wish("release", [start, epoch])
+
+
+def done_wish(rollback: str) -> Wish:
+    """To report that a rollback is done."""
+    return Wish("done", [rollback])
+
+
+def apply(state: LedgerState, number: int, wish: Wish, time: str) -> Applied | None:
+    """The state after the wish, decided in this slot at this time; None if the wish is malformed, or of a kind that is not
+    known here: then its author has to decide it.
+    """
+    rule = _RULES.get(wish.kind)
+    try:
+        return None if rule is None else rule(state, number, time, *wish.params)
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return None
+
+
+def begun(state: LedgerState, start: str, write: OpenWrite) -> LedgerState:
+    """The state once a write has begun."""
+    return replace(state, last=start, open={**state.open, start: write})
+
+
+def published(state: LedgerState, start: str, completion: str, *, has_rows: bool) -> LedgerState:
+    """The state once an open write is published."""
+    batch, batches = state.open[start].batch, state.batches
+    if batch is not None:
+        batches = {**batches, batch.writer: PublishedBatch(batch.number, start, completion, batch.stream)}
+    is_fresh = state.is_fresh and not has_rows
+    return replace(state, last=completion, open=without(state.open, start), is_fresh=is_fresh, batches=batches)
+
+
+def _begin(
+    state: LedgerState, _number: int, time: str, decider: Any, action: Any, columns: Any, batch: Any, writer: Any
+) -> Applied:
+    write = OpenWrite(_text(decider), _action(action), False, texts_of(columns), batch_of(batch), _text(writer))
+    is_begun = any(other.decider == write.decider for other in state.open.values())
+    if is_begun or state.restores or not _is_next(state, write.batch):
+        return Applied(state, AGAIN)
+    names = (TimelineFileName(time, None, write.action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
+    return Applied(begun(state, time, write), time, tuple((0, name) for name in names))
+
+
+def _publish(state: LedgerState, _number: int, time: str, start: Any, has_rows: Any, guard: Any) -> Applied:
+    write = state.open.get(_text(start))
+    if write is None or guard != _guard(state, write.batch) or not _is_next(state, write.batch):
+        return Applied(state, AGAIN)
+    name = TimelineFileName(start, time, write.action, State.COMPLETED).format()
+    return Applied(published(state, start, time, has_rows=has_rows is True), time, ((0, name),))
+
+
+def _claim(state: LedgerState, number: int, _time: str, decider: Any, start: Any, epoch: Any) -> Applied:
+    plan = state.plans.get(_text(start))
+    if plan is None or plan.epoch != epoch or (plan.is_removable and plan.epoch):
+        return Applied(state, AGAIN)
+    claimed = replace(plan, epoch=number, claimant=_text(decider), claimed_at=state.last)
+    name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
+    return Applied(replace(state, plans={**state.plans, start: claimed}), str(number), ((0, name),))
+
+
+def _release(state: LedgerState, number: int, _time: str, start: Any, epoch: Any) -> Applied:
+    plan = state.plans.get(_text(start))
+    if plan is None or plan.epoch != epoch:
+        return Applied(state, AGAIN)
+    free = replace(plan, epoch=number, claimant="")
+    return Applied(replace(state, plans={**state.plans, start: free}), str(number))
+
+
+def _done(state: LedgerState, _number: int, time: str, rollback: Any) -> Applied:
+    if _text(rollback) not in state.rollbacks:
+        return Applied(state, AGAIN)
+    name = TimelineFileName(rollback, time, "rollback", State.COMPLETED).format()
+    return Applied(replace(state, last=time, rollbacks=without(state.rollbacks, rollback)), time, ((0, name),))
+
+
+_RULES: Final[Mapping[str, Callable[..., Applied]]] = {
+    "begin": _begin,
+    "publish": _publish,
+    "claim": _claim,
+    "release": _release,
+    "done": _done,
+}
+
+
+def _guard(state: LedgerState, batch: Batch | None) -> str:
+    """What the bytes of a commit depend on, beside the write itself (LEDGER, G8): the table's schema, the map of overwrites,
+    and the last batch of its writer.
+    """
+    known = None if batch is None else state.batches.get(batch.writer)
+    named = json.dumps([state.schema_file, state.replaced_file, None if known is None else known.start])
+    return blake2b(named.encode(), digest_size=12).hexdigest()
+
+
+def _is_next(state: LedgerState, batch: Batch | None) -> bool:
+    """Whether a batch may be published after those that are; what to say if it may not is told by its rule."""
+    if batch is None:
+        return True
+    known = state.batches.get(batch.writer)
+    if known is None:
+        return len(state.batches) < limits.BATCH_WRITERS_MAX
+    is_other = bool(known.stream and batch.stream and known.stream != batch.stream)
+    return batch.number > known.number and not is_other
+
+
+def _action(value: Any) -> str:
+    if value not in {"commit", "deltacommit"}:
+        raise ValueError("only these have empty pending files")
+    return str(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("text expected")
+    return value
