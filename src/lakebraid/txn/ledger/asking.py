@@ -20,7 +20,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
 from lakebraid.txn.ledger.rounds import Already, Decision
-from lakebraid.txn.ledger.wishes import AGAIN, apply
+from lakebraid.txn.ledger.wishes import AGAIN, PUBLISHING, apply
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -108,10 +108,11 @@ def carry(
     """The state with the asks decided that count among these names, and the timeline files of these with their sources."""
     remembered = {w: d for w, d in state.decided.items() if d.number > slot - limits.ASK_ENTRIES_MAX}
     state, files = replace(state, decided=remembered), list[tuple[str, str]]()
-    asks = counting(parse_asks(names), state, slot)
-    clock = format_instant_time(table.clock.now_ms(), table.config.zone) if asks else ""
-    for one in asks:
-        wish = one.wish()
+    wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)]
+    clock = format_instant_time(table.clock.now_ms(), table.config.zone) if wanted else ""
+    # What begins comes before what is published: so files that need not wait for each other lie side by side, and still
+    # times appear on the timeline in the order in which they were given.
+    for one, wish in sorted(wanted, key=lambda item: item[1] is not None and item[1].kind in PUBLISHING):
         done = None if wish is None else apply(state, slot, wish, max(clock, next_instant_time(state.last)))
         if done is not None:
             state = replace(done.state, decided={**state.decided, one.id: Decided(slot, done.outcome)})

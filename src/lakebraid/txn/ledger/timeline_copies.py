@@ -8,6 +8,7 @@ is removed, no late copy brings the timeline file back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from lakebraid import limits
 from lakebraid.clock import Clock
@@ -77,13 +78,17 @@ def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
 
 
 def copy_all(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]]) -> bool:
-    """The same for all files of an entry: those of what begins side by side, then what is published, one after the other, so
-    that readers see a prefix of it.
+    """The same for all files of an entry, in their order: pending ones beside their neighbours, completed ones one after the
+    other, so that readers see a prefix of what the entry publishes.
     """
-    pending = [file for file in files if not _is_completed(file[1])]
-    if not all(map_calls(storage, lambda file: copied(storage, clock, *file), pending)):
-        return False
-    return all(copied(storage, clock, *file) for file in files if _is_completed(file[1]))
+    for is_completed, run in groupby(files, key=lambda file: _is_completed(file[1])):
+        if is_completed:
+            are_there = all(copied(storage, clock, *file) for file in run)
+        else:
+            are_there = all(map_calls(storage, lambda file: copied(storage, clock, *file), [*run]))
+        if not are_there:
+            return False
+    return True
 
 
 def sweep(storage: Storage, below: int) -> None:

@@ -20,6 +20,8 @@ from lakebraid.txn.ledger.entries import Batch, LedgerState, OpenWrite, Publishe
 
 AGAIN: Final = "again"
 """The outcome of a wish that changed nothing: its rule has to look at what is so now."""
+PUBLISHING: Final = frozenset({"publish", "done"})
+"""Wishes whose timeline file completes something."""
 
 
 @dataclass(frozen=True, slots=True)
