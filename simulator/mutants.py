@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from simulator.mutants_beside_hudi import BESIDE_HUDI
+from simulator.mutants_of_asks import OF_ASKS
 from simulator.mutants_of_capture import OF_CAPTURE
 from simulator.mutants_of_clustering import OF_CLUSTERING
 from simulator.mutants_of_overwrites import OF_OVERWRITES
@@ -15,6 +16,7 @@ from simulator.planting import Mutant, planted
 
 MUTANTS = (
     *OF_THE_LEDGER,
+    *OF_ASKS,
     *OF_SERVICES,
     *OF_OVERWRITES,
     *OF_STREAMS,

@@ -78,6 +78,7 @@ class Scene:
             checker.scene = self
         self.oracle.listeners = list(self.checkers)
         self._effects = [c.effect for c in self.checkers if hasattr(c, "effect")]
+        self._ledgers = [c.in_ledger for c in self.checkers if hasattr(c, "in_ledger")]
         self.world.observers = [self.oracle.observe, self._observe]
         self.oracle.who = self.world.who
 
@@ -194,6 +195,9 @@ class Scene:
         if not name.startswith(".hoodie"):
             for effect in self._effects:
                 effect(what, name)
+            return
+        for in_ledger in self._ledgers:
+            in_ledger(what, name, data)
 
 
 class _limits:  # noqa: N801  a context, used as a word
@@ -210,6 +214,9 @@ class _limits:  # noqa: N801  a context, used as a word
             "HISTORY_MERGE_FILES": 3,
             "ARCHIVE_BATCH_INSTANTS": 3,
             "CLEAN_FILES_MAX": setting.clean_files,
+            "ASK_ENTRIES_MAX": setting.ask_entries,
+            "ASKS_DECIDED_MAX": setting.asks_decided,
+            **({"ASK_COMPANY_DECISIONS": 1_000_000, "ASK_CALL_SECONDS_MIN": 0.0} if setting.eager else {}),
         }
         self._before: dict[str, Any] = {}
 

@@ -70,6 +70,12 @@ class Setting:
     """Whether jobs of Apache Hudi write the table as well, and Hudi's lock guards every decision."""
     captures: bool = False
     """Whether commits carry what Hudi's CDC query needs."""
+    eager: bool = False
+    """Whether a process that has met another one asks ever after, whatever calls take."""
+    ask_entries: int = 16
+    """For how many entries asks count and outcomes are remembered."""
+    asks_decided: int = 256
+    """How many asks one entry decides."""
 
     def driver(self) -> Driver:
         rng = Random(self.seed * 7919 + 13)
@@ -94,7 +100,16 @@ def drawn(seed: int) -> Setting:
     """The setting of a seed."""
     setting, rng = with_streams(_without_streams(seed), Random(seed * 131 + 3)), Random(seed * 173 + 11)
     is_placed = rng.random() < 0.12 and not setting.shared and not setting.fixed
-    return with_clustering(setting, rng) if is_placed else with_capture(setting, Random(seed * 211 + 29))
+    setting = with_clustering(setting, rng) if is_placed else with_capture(setting, Random(seed * 211 + 29))
+    return with_asks(setting, Random(seed * 307 + 41))
+
+
+def with_asks(setting: Setting, rng: Random) -> Setting:
+    """The same, in half of all worlds with many asks, little memory of them and few of them in one entry."""
+    if rng.random() < 0.5 or setting.shared:
+        return setting
+    entries, decided = rng.choice((1, 2, 4, 16)), rng.choice((1, 2, 8, 256))
+    return replace(setting, eager=True, ask_entries=entries, asks_decided=decided)
 
 
 def with_capture(setting: Setting, rng: Random) -> Setting:

@@ -6,6 +6,7 @@ published(note)            it counts now
 sentenced(rollback, start) a rollback of `start` was requested
 withdrawn(start, completion, action, state), appeared(start, action, state)   a timeline file went or came
 effect(what, name)         a data file was created or deleted
+in_ledger(what, name, data)   the same of what lies below .hoodie
 cleaning(start, names), restoring(start, undone)   a clean or restore was requested
 expired(reader, kind, time, began, why)   a reader was told that a version is gone
 executing(start, process, is_removable=, epoch=, judged_ms=), executed(start, process)   somebody works on a plan
@@ -38,6 +39,7 @@ from simulator.checkers.refused_means_refused import RefusedMeansRefused
 from simulator.checkers.the_dead_stay_dead import TheDeadStayDead
 from simulator.checkers.the_living_are_spared import TheLivingAreSpared
 from simulator.checkers.time_travel_is_stable import TimeTravelIsStable
+from simulator.checkers.wishes_once import WishesOnce
 
 ALL: tuple[Any, ...] = (
     NothingUnpublishedIsVisible,
@@ -57,6 +59,7 @@ ALL: tuple[Any, ...] = (
     OverwritesDropNothing,
     BatchesOnce,
     CapturesTellTheRowBefore,
+    WishesOnce,
     NoLeak,
     Liveness,
 )

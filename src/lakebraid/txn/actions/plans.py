@@ -74,7 +74,7 @@ def claim(
                 instant=start,
             )
         if is_taken is None and start in now.state.plans:
-            return now.wished("claim", claim_wish(decider, start, plan.epoch), b"", int)
+            return now.wished("claim", claim_wish(decider, start, plan.epoch), (b"",), int)
         name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
         claimed = replace(plan, epoch=now.number, claimant=decider, claimed_at=now.state.last)
         state = replace(now.state, plans={**now.state.plans, start: claimed})
@@ -103,7 +103,7 @@ def release(ledger: Ledger, decider: str, start: str, epoch: int) -> None:
         plan = now.state.plans.get(start)
         if plan is None or plan.epoch != epoch:
             return Already(None)
-        return now.wished("release", release_wish(start, epoch), None, lambda _: None)
+        return now.wished("release", release_wish(start, epoch), (b"",), lambda _: None)
 
     ledger.decide(decider, rule)
 

@@ -19,13 +19,14 @@ from lakebraid.table.loading import load_commit
 from lakebraid.table.schema import KEEPS_SCHEMA
 from lakebraid.txn.actions.batches import batches_without
 from lakebraid.txn.actions.restore_files import finish_restore
-from lakebraid.txn.actions.rollback import forgotten_before, remember_gone
+from lakebraid.txn.actions.rollback import forgotten_before
 from lakebraid.txn.actions.savepoints import check_kept, savepoints_on
 from lakebraid.txn.checks.overwrite_maps import map_without
 from lakebraid.txn.hudi.reconcile import foreign_victims
 from lakebraid.txn.ledger.entries import LedgerState, Restoring
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
+from lakebraid.txn.ledger.wishes import remembering_gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ def _state_after(now: Round, start: str, decider: str, undo: Undo) -> LedgerStat
     # The timeline must not be archived past what may still bring late files: of the completed the oldest says that. It
     # comes last, so that it is remembered whatever the limit.
     for victim in sorted({*(i.request_time for i in undo.pending), min(undo.starts)}, reverse=True):
-        state = replace(state, gone=remember_gone(state, victim, start))
+        state = remembering_gone(state, victim, start)
     stated = None if state.schema_file is None else parse_timeline_file(state.schema_file)
     if stated is not None and stated.request_time in undo.starts:
         state = replace(state, schema_file=_schema_file(now, undo))

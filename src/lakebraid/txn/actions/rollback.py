@@ -24,10 +24,10 @@ from lakebraid.format.timeline.rollbacks import (
 from lakebraid.format.times import format_instant_time, parse_instant_time
 from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.hudi.dead_jobs import dead_write, undo_files
-from lakebraid.txn.ledger.entries import LedgerState, PendingPlan, Undoing, without
+from lakebraid.txn.ledger.entries import PendingPlan, Undoing
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
-from lakebraid.txn.ledger.wishes import done_wish
+from lakebraid.txn.ledger.wishes import done_wish, undo_wish, undone
 from lakebraid.txn.liveness.heartbeat import beat_first
 from lakebraid.txn.liveness.markers import forget, load_markers, marked_file
 
@@ -139,20 +139,12 @@ def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision[str]:
     victim, start = undoing.victim, now.time()
     markers = load_markers(now.ledger.storage, victim)
     plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(markers), story)
-    files = (
-        (
-            format_rollback_plan(plan, now.ledger.storage.url),
-            TimelineFileName(start, None, "rollback", State.REQUESTED),
-        ),
-        (b"", TimelineFileName(start, None, "rollback", State.INFLIGHT)),
-    )
-    state = now.timed(
-        open=without(now.state.open, victim),
-        plans=without(now.state.plans, victim),
-        rollbacks={**now.state.rollbacks, start: undoing},
-        gone=remember_gone(now.state, victim, start),
-    )
-    return Decision("roll back", state, tuple((data, name.format()) for data, name in files), value=start)
+    data = format_rollback_plan(plan, now.ledger.storage.url)
+    if victim in now.state.open:
+        return now.wished("roll back", undo_wish(undoing), (data, b""), str)
+    names = [TimelineFileName(start, None, "rollback", s).format() for s in (State.REQUESTED, State.INFLIGHT)]
+    files = tuple(zip((data, b""), names, strict=True))
+    return Decision("roll back", undone(now.state, start, undoing), files, value=start)
 
 
 def _decide_undoing(ledger: Ledger, decider: str, rule: Rule[str | None]) -> str | None:
@@ -185,15 +177,9 @@ def _decide_done(ledger: Ledger, decider: str, rollback: str, markers: list[Mark
             (InstantInfo(undoing.victim, undoing.action),),
             {partition: RolledBackPartition(deleted=names) for partition, names in deleted.items()},
         )
-        return now.wished("rolled back", done_wish(rollback), format_rollback_metadata(metadata), lambda _: None)
+        return now.wished("rolled back", done_wish(rollback), (format_rollback_metadata(metadata),), lambda _: None)
 
     ledger.decide(decider, rule)
-
-
-def remember_gone(state: LedgerState, start: str, time: str) -> dict[str, str]:
-    """The starts that were rolled back lately, this one among them."""
-    gone = {**state.gone, start: time}
-    return dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :])
 
 
 def forgotten_before(now: Round) -> str:

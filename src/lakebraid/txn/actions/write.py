@@ -69,7 +69,7 @@ def begin_write(
             seen(now, start)
         write = OpenWrite(decider, action, adds_base, columns, batch, shown_name(writer))
         if seen is None and not adds_base and action != "replacecommit":
-            return now.wished("begin", begin_wish(write), b"", str)
+            return now.wished("begin", begin_wish(write), (b"",), str)
         names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
         return Decision("begin", begun(now.state, start, write), files, value=start)
@@ -110,7 +110,7 @@ def publish_write(
         is_new = content.schema is not None and (states_schema or now.states_schema or now.state.schema_file is None)
         data, has_rows = format_commit(content, replace=action == "replacecommit"), bool(content.write_stats)
         if not is_new and action != "replacecommit" and now.looks_at_state_alone:
-            return now.wished("publish", publish_wish(now.state, start, has_rows=has_rows), data, str)
+            return now.wished("publish", publish_wish(now.state, start, has_rows=has_rows), (data,), str)
         is_late = is_new and any(i.request_time > start for i in now.since(start).writes)
         plain = ledger.config.write_action if action == "replacecommit" else action
         carried, file, completion = _carrying(now, plain, content) if is_late else ((), None, now.time())

@@ -16,11 +16,12 @@ from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import DecisionUnknown, ObjectNotFound, OutcomeUnknown
 from lakebraid.format.times import format_instant_time, next_instant_time
+from lakebraid.storage.parallel import map_calls
 from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
-from lakebraid.txn.ledger.rounds import Already, Decision
-from lakebraid.txn.ledger.wishes import AGAIN, PUBLISHING, apply
+from lakebraid.txn.ledger.rounds import Already, Wanted
+from lakebraid.txn.ledger.wishes import AGAIN, PUBLISHING, Wish, apply
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -76,15 +77,15 @@ class Attempted:
             self.slot = None
 
 
-def is_to_ask(ledger: Ledger, outcome: Decision[T], attempted: Attempted) -> bool:
-    """Whether the decision is put as an ask: it must be, once it was, so that it is decided once (LEDGER, G2)."""
-    if outcome.wish is None or ledger.is_shared or wish_text(outcome.wish) is None:
+def is_to_ask(ledger: Ledger, wish: Wish, attempted: Attempted) -> bool:
+    """Whether a wish is put as an ask: it must be, once it was, so that it is decided once (LEDGER, G2)."""
+    if ledger.is_shared or wish_text(wish) is None:
         return False
     return bool(attempted.wish) or ledger.company.is_there
 
 
 def ask(
-    ledger: Ledger, outcome: Decision[T], before_told: Callable[[T], object] | None, attempted: Attempted
+    ledger: Ledger, wanted: Wanted[T], before_told: Callable[[T], object] | None, attempted: Attempted
 ) -> Already[T] | None:
     """What became of the wish; None if its rule has to look again."""
     begun = ledger.clock.monotonic()
@@ -92,13 +93,13 @@ def ask(
         entry = ledger.newest()
         told = entry.state.decided.get(attempted.wish)
         if told is not None:
-            return _told(ledger, entry, told, outcome, before_told, attempted)
+            return _told(ledger, entry, told, wanted, before_told, attempted)
         if attempted.wish and entry.number - attempted.undecided > limits.ASK_ENTRIES_MAX:
             attempted.wish = ""  # it may have been decided and forgotten; none of its asks counts any more
             return None
         attempted.undecided = entry.number
         with contextlib.suppress(OutcomeUnknown):
-            _further(ledger, entry, outcome, attempted, begun)
+            _further(ledger, entry, wanted, attempted, begun)
     return None
 
 
@@ -124,34 +125,33 @@ def _told(
     ledger: Ledger,
     entry: Entry,
     told: Decided,
-    outcome: Decision[T],
+    wanted: Wanted[T],
     before_told: Callable[[T], object] | None,
     attempted: Attempted,
 ) -> Already[T] | None:
     _await_applied(ledger, told.number)
     attempted.wish = ""
-    if told.outcome == AGAIN or outcome.value_of is None:
+    if told.outcome == AGAIN:
         return None
     ledger.entered = entry
     if entry.number != told.number:
         with contextlib.suppress(ObjectNotFound):
             ledger.entered = ledger.read(told.number)
-    value = outcome.value_of(told.outcome)
+    value = wanted.value_of(told.outcome)
     if before_told is not None:
         before_told(value)
     return Already(value)
 
 
-def _further(ledger: Ledger, entry: Entry, outcome: Decision[T], attempted: Attempted, begun: float) -> None:
+def _further(ledger: Ledger, entry: Entry, wanted: Wanted[T], attempted: Attempted, begun: float) -> None:
     """Brings an undecided wish one step on: puts its ask, decides all asks that are there, or lets others do so."""
     clock = ledger.clock
     attempted.wish = attempted.wish or clock.token()
     waiting = [one.id for one in counting(parse_asks(ledger.names), entry.state, entry.number + 1)]
     if attempted.wish not in waiting:
         # An unanswered one is not put again under its name: it may still come. (LEDGER, G2)
-        text = None if outcome.wish is None else wish_text(outcome.wish)
-        one = Ask(entry.number, attempted.wish, clock.token(), text or "")
-        ledger.storage.create(one.name(), outcome.files[0][0] if outcome.files else b"")
+        one = Ask(entry.number, attempted.wish, clock.token(), wish_text(wanted.wish) or "", len(wanted.parts))
+        map_calls(ledger.storage, lambda at: ledger.storage.create(one.name(at), wanted.parts[at]), range(one.parts))
         return
     is_early = clock.monotonic() - begun < _help_seconds(waiting.index(attempted.wish))
     if ledger.is_asked_to_wait or is_early or not ledger.decide_asks(entry, attempted):

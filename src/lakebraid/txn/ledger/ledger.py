@@ -185,8 +185,8 @@ class Ledger:
         if isinstance(outcome, Already):
             return outcome
         attempted.settle(entry.number)
-        if is_to_ask(self, outcome, attempted):
-            return ask(self, outcome, before_applied, attempted)
+        if outcome.wanted is not None and is_to_ask(self, outcome.wanted.wish, attempted):
+            return ask(self, outcome.wanted, before_applied, attempted)
         if self.is_shared:
             check_settings(self.table, outcome.kind)
         return self._enter(entry, self._stage(entry, decider, outcome, voids), outcome, before_applied, attempted, hold)

@@ -23,6 +23,16 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted(Generic[T_co]):
+    """A decision that can be asked for: the wish, the bytes of its timeline files, and what its outcome means."""
+
+    wish: Wish
+    parts: tuple[bytes, ...]
+    value_of: Callable[[str], T_co]
+    """What `Ledger.decide` returns if another process has decided it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decision(Generic[T_co]):
     """What a rule wants to be so: the state after it, and the timeline files (bytes, name) that say it to Hudi."""
 
@@ -31,10 +41,8 @@ class Decision(Generic[T_co]):
     files: tuple[tuple[bytes, str], ...] = ()
     value: T_co = field(kw_only=True)
     """What `Ledger.decide` returns once the decision is made."""
-    wish: Wish | None = None
+    wanted: Wanted[T_co] | None = None
     """The same as data, if it can be had that way: then another process may decide it along with its own."""
-    value_of: Callable[[str], T_co] | None = None
-    """What `Ledger.decide` returns if another process has decided the wish, by its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +117,14 @@ class Round:
         """
         return self._timeline is None and self._names is None and not self._recent and self._view is None
 
-    def wished(self, kind: str, wish: Wish, data: bytes | None, value_of: Callable[[str], T]) -> Decision[T]:
-        """What a wish makes of this round, which its rule has checked; `data` is what its timeline files hold."""
+    def wished(self, kind: str, wish: Wish, parts: tuple[bytes, ...], value_of: Callable[[str], T]) -> Decision[T]:
+        """What a wish makes of this round, which its rule has checked; its timeline files hold these bytes."""
         applied = apply(self.state, self.number, wish, self.time())
         if applied is None or applied.outcome == AGAIN:
             raise DecisionUnknown(f"The wish {wish} does not fit what its rule has looked at. Nothing was decided.")
-        files = tuple((data or b"", name) for _, name in applied.files)
-        return Decision(kind, applied.state, files, value=value_of(applied.outcome), wish=wish, value_of=value_of)
+        files = tuple((parts[part], name) for part, name in applied.files)
+        wanted = Wanted(wish, parts, value_of)
+        return Decision(kind, applied.state, files, value=value_of(applied.outcome), wanted=wanted)
 
     def timed(self, **changes: Any) -> LedgerState:
         """The state with these changes, and with the time of this round given away."""

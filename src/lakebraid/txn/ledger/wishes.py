@@ -16,7 +16,16 @@ from typing import Any, Final
 
 from lakebraid import limits
 from lakebraid.format.names import State, TimelineFileName
-from lakebraid.txn.ledger.entries import Batch, LedgerState, OpenWrite, PublishedBatch, batch_of, texts_of, without
+from lakebraid.txn.ledger.entries import (
+    Batch,
+    LedgerState,
+    OpenWrite,
+    PublishedBatch,
+    Undoing,
+    batch_of,
+    texts_of,
+    without,
+)
 
 AGAIN: Final = "again"
 """The outcome of a wish that changed nothing: its rule has to look at what is so now."""
@@ -64,6 +73,11 @@ def release_wish(start: str, epoch: int) -> Wish:
     return Wish("release", [start, epoch])
 
 
+def undo_wish(undoing: Undoing) -> Wish:
+    """To roll back an open write."""
+    return Wish("undo", [undoing.victim, undoing.decider])
+
+
 def done_wish(rollback: str) -> Wish:
     """To report that a rollback is done."""
     return Wish("done", [rollback])
@@ -92,6 +106,23 @@ def published(state: LedgerState, start: str, completion: str, *, has_rows: bool
         batches = {**batches, batch.writer: PublishedBatch(batch.number, start, completion, batch.stream)}
     is_fresh = state.is_fresh and not has_rows
     return replace(state, last=completion, open=without(state.open, start), is_fresh=is_fresh, batches=batches)
+
+
+def undone(state: LedgerState, start: str, undoing: Undoing) -> LedgerState:
+    """The state once it was decided to roll back a write, or to withdraw a plan."""
+    return replace(
+        remembering_gone(state, undoing.victim, start),
+        last=start,
+        open=without(state.open, undoing.victim),
+        plans=without(state.plans, undoing.victim),
+        rollbacks={**state.rollbacks, start: undoing},
+    )
+
+
+def remembering_gone(state: LedgerState, start: str, time: str) -> LedgerState:
+    """The state with one more write that was rolled back lately: late files of it may still appear."""
+    gone = {**state.gone, start: time}
+    return replace(state, gone=dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :]))
 
 
 def _begin(
@@ -130,6 +161,15 @@ def _release(state: LedgerState, number: int, _time: str, start: Any, epoch: Any
     return Applied(replace(state, plans={**state.plans, start: free}), str(number))
 
 
+def _undo(state: LedgerState, _number: int, time: str, victim: Any, decider: Any) -> Applied:
+    write = state.open.get(_text(victim))
+    if write is None:
+        return Applied(state, AGAIN)
+    names = (TimelineFileName(time, None, "rollback", s).format() for s in (State.REQUESTED, State.INFLIGHT))
+    undoing = Undoing(victim, write.action, _text(decider))
+    return Applied(undone(state, time, undoing), time, tuple(enumerate(names)))
+
+
 def _done(state: LedgerState, _number: int, time: str, rollback: Any) -> Applied:
     if _text(rollback) not in state.rollbacks:
         return Applied(state, AGAIN)
@@ -142,6 +182,7 @@ _RULES: Final[Mapping[str, Callable[..., Applied]]] = {
     "publish": _publish,
     "claim": _claim,
     "release": _release,
+    "undo": _undo,
     "done": _done,
 }
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planted bugs of asks, each of a rule of docs/spec/ledger.md (G1 to G9), with the invariants that may catch it."""
+
+from __future__ import annotations
+
+from simulator.faults import Rates
+from simulator.planting import Mutant
+
+_ASKS = "lakebraid.txn.ledger.asks"
+_ASKING = "lakebraid.txn.ledger.asking"
+_LEDGER = "lakebraid.txn.ledger.ledger"
+_BUSY = {
+    "eager": True, "call_ms": 20, "whole": False, "executors": False, "switch": 0.6, "depth": 0, "aborts": 0.1, "refusals": 0.0,
+    "actors": (("writer", 4), ("writer", 4), ("writer", 4), ("writer", 4), ("rescuer", 3), ("reader", 3)),
+    "rates": Rates(pause=0.02, slow=0.03, late=0.03, lost=0.02, vanished=0.01, again=0.02),
+}  # fmt: skip
+_SHORT = {**_BUSY, "ask_entries": 1}
+
+OF_ASKS = (
+    Mutant(
+        "an ask counts however old it is", "G1", _ASKS, "counting",
+        "ask.seen < slot <= ask.seen + limits.ASK_ENTRIES_MAX and ", "ask.seen < slot and ",
+        ("23",), _SHORT,
+    ),
+    Mutant(
+        "an ask counts though its wish is decided", "G1", _ASKS, "counting",
+        " and ask.id not in state.decided", "",
+        ("23", "liveness"), _BUSY,
+    ),
+    Mutant(
+        "outcomes are forgotten before asks expire", "G1", _ASKING, "carry",
+        "d.number > slot - limits.ASK_ENTRIES_MAX", "d.number >= slot",
+        ("23",), _BUSY,
+    ),
+    Mutant(
+        "an ask counts of which a part is missing", "G1", _ASKS, "parse_asks",
+        " if len(parts) == ask.parts", "",
+        ("23",), {**_BUSY, "aborts": 0.6},
+    ),
+    Mutant(
+        "an unanswered ask is put again under its name", "G2", _ASKING, "_further",
+        "Ask(entry.number, attempted.wish, clock.token(),", "Ask(entry.number, attempted.wish, attempted.wish,",
+        ("23",), {**_BUSY, "rates": Rates(late=0.2, vanished=0.1)},
+    ),
+    Mutant(
+        "a wish whose outcome may be forgotten is asked for again", "G2", _ASKING, "ask",
+        "attempted.wish and entry.number - attempted.undecided > limits.ASK_ENTRIES_MAX", "False",
+        ("23",), {**_SHORT, "rates": Rates(pause=0.05, slow=0.1)},
+    ),
+    Mutant(
+        "an ask is removed that nobody has decided", "G3", _ASKS, "is_dead",
+        "ask.seen + limits.ASK_ENTRIES_MAX <= number", "ask.seen <= number",
+        ("23",), _BUSY,
+    ),
+    Mutant(
+        "an ask is removed before all files of its entry are there", "G4", _LEDGER, "Ledger._enter",
+        "if before_applied is not None:", "self._tidy(entry, mine)\n    if before_applied is not None:",
+        ("23", "11", "6", "16", "9", "3", "no crash"), _BUSY,
+    ),
+    Mutant(
+        "a rollback leaves the ask that began its victim", "G4", _LEDGER, "Ledger.sweep_staged",
+        "if dead:", "if False:",
+        ("9", "16"), {**_BUSY, "aborts": 0.5, "rates": Rates(pause=0.03, slow=0.05, late=0.1, lost=0.02, again=0.1)},
+        elsewhere=((_LEDGER, "Ledger._tidy", "self.storage.delete(names)", "pass"),),
+    ),
+    Mutant(
+        "a process is told of an outcome that is not applied yet", "G7", _ASKING, "_told",
+        "_await_applied(ledger, told.number)", "pass",
+        ("11", "1", "2", "3", "16", "18", "9"), _BUSY,
+    ),
+    Mutant(
+        "the mark of an entry comes before its files", "G7", _LEDGER, "Ledger._enter",
+        "if before_applied is not None:",
+        'self.storage.create(mark_name(mine.number), b"")\n    if before_applied is not None:',
+        ("11", "1", "2", "3", "16", "18", "9"), _BUSY,
+    ),
+    Mutant(
+        "the times of one entry are the same", "G9", _ASKING, "carry",
+        "max(clock, next_instant_time(state.last))", "max(clock, state.last)",
+        ("6", "no crash"), _BUSY,
+    ),
+)  # fmt: skip
