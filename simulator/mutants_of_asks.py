@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from simulator.faults import Rates
 from simulator.planting import Mutant
 
 _ASKS = "lakebraid.txn.ledger.asks"
 _ASKING = "lakebraid.txn.ledger.asking"
 _LEDGER = "lakebraid.txn.ledger.ledger"
-_BUSY = {
+_BUSY: dict[str, Any] = {
     "eager": True, "call_ms": 20, "whole": False, "executors": False, "switch": 0.6, "depth": 0, "aborts": 0.1, "refusals": 0.0,
     "actors": (("writer", 4), ("writer", 4), ("writer", 4), ("writer", 4), ("rescuer", 3), ("reader", 3)),
     "rates": Rates(pause=0.02, slow=0.03, late=0.03, lost=0.02, vanished=0.01, again=0.02),
@@ -62,6 +64,19 @@ OF_ASKS = (
         "if dead:", "if False:",
         ("9", "16"), {**_BUSY, "aborts": 0.5, "rates": Rates(pause=0.03, slow=0.05, late=0.1, lost=0.02, again=0.1)},
         elsewhere=((_LEDGER, "Ledger._tidy", "self.storage.delete(names)", "pass"),),
+    ),
+    Mutant(
+        "a sweep takes asks of an entry that is not applied yet", "G4", _LEDGER, "Ledger.sweep_staged",
+        "min(known.number, below) - 1", "min(known.number, below)",
+        ("23", "9", "11"), {**_BUSY, "actors": (*_BUSY["actors"], ("rescuer", 6), ("rescuer", 6))},
+    ),
+    Mutant(
+        "a commit is published though the schema, overwrites or batches have changed since it was written down", "G8",
+        "lakebraid.txn.ledger.wishes", "_publish",
+        "guard != _guard(state, write.batch) or not _is_next(state, write.batch)", "False",
+        ("18", "1", "17", "19"),
+        {**_BUSY, "actors": (("streamer", 4), ("streamer", 4), ("writer", 2), ("rescuer", 3)),
+         "rates": Rates(kill_after=0.01, pause=0.03, slow=0.05, late=0.03, lost=0.02)},
     ),
     Mutant(
         "a process is told of an outcome that is not applied yet", "G7", _ASKING, "_told",

@@ -164,7 +164,8 @@ class Ledger:
         sweep(self.storage, below)
         known = self.known or self.newest()
         names = [info.name for info in self.storage.list(LEDGER, after=entry_name(known.number))]
-        dead = dead_names(names, known.state, min(known.number, below))
+        # The newest entry need not be applied yet: an ask that it decides is still the source of a copy. (LEDGER, G4)
+        dead = dead_names(names, known.state, min(known.number, below) - 1)
         if dead:
             self.storage.delete(dead)
 
