@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakebraid.errors import CommitRefused, CommitUnknown, LakebraidError, ObjectNotFound, StorageError
 from lakebraid.txn.actions.rescue import rescue, sweep
+from lakebraid.txn.ledger.asking import Attempted
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already
 from simulator import hudi, placing, product, services
@@ -53,6 +54,8 @@ def heal(scene: Scene, process: Process) -> None:
         hudi.unlock(scene)
         ledger.decide("healing", lambda _: Already(None))  # breaks the lock of whoever of ours died with it
         hudi.heal(scene, process)
+    else:
+        ledger.decide_asks(ledger.newest(), Attempted())  # so that what the dead asked for is rescued, too
     for number in range(3):
         process.clock.sleep(scene.setting.timeout_ms / 1000 * 2)
         clear_up_once(scene, process, ledger, f"healing-{number}", swept=True)

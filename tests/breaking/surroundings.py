@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from lakebraid.format.properties import checksum, format_properties, parse_properties
+from lakebraid.txn.ledger.asks import mark_name
 from tests.breaking.table import (
     HOURS,
     PROPERTIES,
@@ -167,5 +168,13 @@ def heartbeat_left() -> Broken:
 def staged_object_left() -> Broken:
     b = rich()
     b.storage.create(f".hoodie/.lakebraid/staged/{1:020d}.left", b"")
+    b.clock.ms += HOURS
+    return b
+
+
+@breaks("staged-leftover")
+def mark_left() -> Broken:
+    b = rich()
+    b.storage.create(mark_name(1), b"")
     b.clock.ms += HOURS
     return b

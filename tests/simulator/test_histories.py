@@ -132,7 +132,7 @@ def test_a_calm_history_publishes_everything() -> None:
 @pytest.mark.slow
 def test_every_kind_of_trouble_is_reached() -> None:
     marks: set[str] = set()
-    for seed in range(200, 400):
+    for seed in range(400, 600):
         marks |= run_history(replace(plain(seed), timeout_ms=500)).marks.keys()
         if marks >= REACHED:
             return
@@ -142,7 +142,7 @@ def test_every_kind_of_trouble_is_reached() -> None:
 @pytest.mark.slow
 def test_every_kind_of_service_has_something_to_do() -> None:
     marks: set[str] = set()
-    for seed in range(400, 700):
+    for seed in range(100, 400):
         setting = plain(seed)
         bent = with_services(beside_hudi(setting, Random(seed)) if seed % 4 == 0 else setting, Random(seed))
         marks |= run_history(replace(bent, timeout_ms=500)).marks.keys()

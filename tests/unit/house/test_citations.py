@@ -28,6 +28,7 @@ FORMS = (
     (re.compile(rf"\b[Tt]raps? {NUMBERS}"), "format.md", "trap-"),
     (re.compile(rf"\bLEDGER, rules? {NUMBERS}"), "ledger.md", "rule-"),
     (re.compile(r"\bH(\d{1,2})\b"), "ledger.md", "H"),
+    (re.compile(r"\bG(\d{1,2})\b"), "ledger.md", "G"),
     (re.compile(r"\bF(\d{1,2}(?: to F\d{1,2})?)\b"), "scenarios.md", "F"),
     (re.compile(r"\btest_[fF](\d{1,2})_"), "scenarios.md", "F"),
     (re.compile(rf"\b[Ii]nvariants? {NUMBERS}"), "simulation.md", "invariant-"),
@@ -85,7 +86,7 @@ def test_citations_of_every_form_are_found() -> None:
         (page, present(re.match(r"[a-zA-Z]+", anchor))[0]) for _, text in texts() for _, page, anchor in cited(text)
     )
     assert set(pages) == {
-        ("format.md", "section"), ("format.md", "trap"), ("ledger.md", "rule"), ("ledger.md", "H"),
+        ("format.md", "section"), ("format.md", "trap"), ("ledger.md", "rule"), ("ledger.md", "H"), ("ledger.md", "G"),
         ("scenarios.md", "F"), ("simulation.md", "invariant"),
     }  # fmt: skip
     assert pages.total() > 200
@@ -109,7 +110,8 @@ def test_citations_of_every_form_are_found() -> None:
         (f"scenario F{24}", []),
         (f"F{33} to F{35}", ["F33 to F35"]),
         (f"def test_f{40}_a_thing()", ["test_f40_"]),
-        (f"invariant {23}", ["invariant 23"]),
+        (f"invariant {24}", ["invariant 24"]),
+        (f"LEDGER, G{6}", ["G6"]),
         ("as FORMAT.md says", ["FORMAT.md"]),
         (f"FORMAT, chapter {3}", ["FORMAT, chapter 3"]),
         (f"FORMAT section {10}", ["FORMAT section 10"]),

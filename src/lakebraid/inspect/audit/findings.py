@@ -104,7 +104,7 @@ KINDS: Final[dict[str, Kind]] = {
     "lock-stale": Kind(_R, False, "Hudi's lock is held by nobody who lives: Hudi's writers wait.", "Remove the lock file when you are certain that its holder is gone."),
     "marker-leftover": Kind(_U, False, "Markers of a write that has ended.", _REMOVE),
     "heartbeat-leftover": Kind(_U, False, "The heartbeat of a write that has ended.", _REMOVE),
-    "staged-leftover": Kind(_U, False, "Staged objects of decisions that were made long ago.", _ROLLBACK),
+    "staged-leftover": Kind(_U, False, "Staged objects or asks of decisions that were made long ago.", _ROLLBACK),
     "reading-fails": Kind(_D, True, "Reading the table fails.", "See the other findings; they say why."),
 }  # fmt: skip
 """Every kind of finding, by name."""

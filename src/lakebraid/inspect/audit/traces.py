@@ -16,7 +16,8 @@ from lakebraid.inspect.locks import load_locks
 from lakebraid.model.timeline.instant import COMPLETED_AS, action_family
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.loading import PROPERTIES
-from lakebraid.txn.ledger.entries import STAGED, parse_staged_name
+from lakebraid.txn.ledger.asks import dead_names
+from lakebraid.txn.ledger.entries import LEDGER, STAGED, parse_staged_name
 from lakebraid.txn.liveness.heartbeat import HEARTBEATS
 from lakebraid.txn.liveness.markers import MARKERS
 
@@ -98,6 +99,10 @@ def check_leftovers(evidence: Evidence) -> Iterator[Finding]:
         is_old = evidence.age_ms(info) > limits.AUDIT_LEFTOVER_MS
         if is_old and entry is not None and slot is not None and slot < entry.number:
             yield Finding("staged-leftover", info.name, f"The ledger is at entry {entry.number}.")
+    if entry is not None:
+        old = [i.name for i in evidence.storage.list(LEDGER) if evidence.age_ms(i) > limits.AUDIT_LEFTOVER_MS]
+        for name in dead_names(old, entry.state, entry.number - 1):
+            yield Finding("staged-leftover", name, f"The ledger is at entry {entry.number}.")
 
 
 def _has_ended(evidence: Evidence, start: str) -> bool:

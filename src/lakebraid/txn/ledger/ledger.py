@@ -330,12 +330,11 @@ class Ledger:
 
     def _tidy(self, before: Entry, mine: Entry) -> None:
         """Removes staged objects and old entries; what a failure leaves is swept later."""
-        self._dead_staged += sorted({source for source, _ in mine.files})
-        others = dead_names(self.names, mine.state, mine.number)
-        if others:
+        dead = [source for source, _ in mine.files] + dead_names(self.names, mine.state, mine.number)
+        self._dead_staged += sorted({*dead}.difference(self._dead_staged))
+        if any(told.number == mine.number for told in mine.state.decided.values()):
             with contextlib.suppress(StorageError):
                 self.storage.create(mark_name(mine.number), b"")
-            self._dead_staged += [name for name in others if name not in self._dead_staged]
         elif mine.kind == "begin" and len(self._dead_staged) < limits.STAGED_HELD_MAX and not self.is_shared:
             return  # together with those of its publishing: one call less
         with contextlib.suppress(StorageError):
