@@ -7,7 +7,7 @@ What decides stays the product's: the view, which groups are closed, how rows ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -69,11 +69,12 @@ class SimEngine:
         changes = tuple(change for piece in kept if isinstance(piece, Piece) for change in piece.rows)
         return _Gathered(self._scene, self._storage, plan, changes, task)
 
-    def seed(self, plan: WritePlan, partition: str, file_id: str) -> StagedFile:
-        """The empty base file with which a file group begins."""
-        name = BaseFileName(file_id, "0-0-0", plan.start, ".parquet").format()
-        put(self._storage, plan.start, partition, name, {"r": []})
-        return StagedFile(partition, file_id, name, 100, 0, 0, is_base=True)
+    def seeds(self, plan: WritePlan, groups: Iterable[tuple[str, str]]) -> Iterator[StagedFile]:
+        """The empty base files with which file groups begin."""
+        for partition, file_id in groups:
+            name = BaseFileName(file_id, "0-0-0", plan.start, ".parquet").format()
+            put(self._storage, plan.start, partition, name, {"r": []})
+            yield StagedFile(partition, file_id, name, 100, 0, 0, is_base=True)
 
     def cancel(self) -> None:
         """The next check of the write ends it."""

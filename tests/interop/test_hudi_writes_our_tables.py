@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import lakebraid as lb
+from lakebraid import limits
+from lakebraid.storage.local import LocalStorage
 from tests.interop.our_tables import ROW, keys, plan, rows, run_plan
 from tests.interop.our_tables_types import COMPOSITE, composite
 from tests.interop.referee import Referee
@@ -87,11 +89,20 @@ def test_a_pending_write_of_ours_outlives_hudis_write_and_clean(shared: SharedTa
     shared.check(["h1", "slow2", "h3"])
 
 
-def test_hudi_rolls_back_a_dead_writer_of_ours_which_then_cannot_commit(shared: SharedTable) -> None:
+@pytest.mark.parametrize("at_once", [1, limits.STORE_CALLS_AT_ONCE_MAX], ids=["single markers", "a list of markers"])
+def test_hudi_rolls_back_a_dead_writer_of_ours_which_then_cannot_commit(
+    shared: SharedTable, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(LocalStorage, "calls_at_once", at_once, raising=False)
     dead = shared.table.begin()
-    dead.write(rows("dead", {1: 9, 7: 9}))
+    dead.write(rows("dead", {1: 9, 7: 9, 8: 9}))
+    assert len([name for name in shared.data_files() if dead.instant in name]) == 2
+    announced = {path.name for path in (shared.path / ".hoodie" / ".temp" / dead.instant).iterdir()}
+    assert ("MARKERS.type" in announced) == (at_once > 1)
+    assert len(announced) == 2
     die(shared, dead)
     shared.table.upsert(rows("a", {1: 1}))
+    assert [name for name in shared.data_files() if dead.instant in name], "Hudi has nothing to do"
     shared.call("run_clean")
     assert not [name for name in shared.data_files() if dead.instant in name]
     with pytest.raises(lb.RolledBack):

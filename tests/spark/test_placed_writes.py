@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.storage import open_storage
-from lakebraid.tasks.data_files import place_file
+from lakebraid.tasks.new_files import place_file
 from lakebraid.txn.checks.file_groups import EARLY
 from lakebraid.writing.gate import Gate
 from lakebraid.writing.transaction import Transaction

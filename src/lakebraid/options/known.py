@@ -248,8 +248,10 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     tuning("hoodie.rollback.*", "dead writes are rolled back by whoever meets them"),
     tuning("hoodie.table.service*", _SERVICE),
     tuning("hoodie.metadata.*", "no metadata table is written"),
-    tuning("hoodie.markers.*", "markers are files"),
-    tuning("hoodie.write.markers.type", "markers are files"),
+    tuning("hoodie.markers.*", "on object stores a task has one list of markers, elsewhere each file has a marker"),
+    tuning(
+        "hoodie.write.markers.type", "on object stores a task has one list of markers, elsewhere each file has a marker"
+    ),
     tuning("hoodie.write.buffer.*", "memory is bounded by limits of its own"),
     tuning("hoodie.write.executor.*", "memory is bounded by limits of its own"),
     tuning("hoodie.write.status.storage.level", "nothing is cached"),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -75,8 +75,8 @@ class SparkEngine:
                 frames.append(rows)
         return GatheredFrames(self._storage, plan, frames, task, self._tag)
 
-    def seed(self, plan: WritePlan, partition: str, file_id: str) -> StagedFile:
-        return self._local.seed(plan, partition, file_id)
+    def seeds(self, plan: WritePlan, groups: Iterable[tuple[str, str]]) -> Iterator[StagedFile]:
+        return self._local.seeds(plan, groups)
 
     def cancel(self) -> None:
         self.is_cancelled = True

@@ -27,8 +27,9 @@ from lakebraid.storage import Storage, open_storage
 from lakebraid.tasks.lookup.assign import Find, Ground, Placed
 from lakebraid.tasks.lookup.changes import Piece, gather
 from lakebraid.tasks.lookup.find import living_keys
-from lakebraid.tasks.lookup.stage import place, write_placed
+from lakebraid.tasks.lookup.stage import place, placed_to_put, write_placed
 from lakebraid.tasks.merging.rewrite import Target, whole_rows
+from lakebraid.tasks.new_files import NewFiles, put_files
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
 
@@ -137,7 +138,7 @@ def router(tasks: Mapping[tuple[str, str], int]) -> Run:
 def rewriter(plan: WritePlan, homes: Mapping[tuple[str, str], tuple[Target, int]], attempts_max: int) -> Run:
     """The function for `mapInArrow` after the shuffle by file group: rewrites each, under the number it was given."""
 
-    def work(storage: Storage, pieces: pa.Table) -> Iterator[StagedFile]:
+    def work(storage: Storage, pieces: pa.Table) -> Iterator[NewFiles]:
         found: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for piece in pieces.to_pylist():
             found[homes[piece["folder"], piece["file_id"]][1]].append(piece)
@@ -148,11 +149,14 @@ def rewriter(plan: WritePlan, homes: Mapping[tuple[str, str], tuple[Target, int]
             changes = gather(plan, _joined(given), number)
             places = np.zeros(len(changes), np.int64)
             placed = Placed((targets[number],), places, np.zeros(len(changes), np.bool_))
-            yield from write_placed(storage, plan, changes, placed, number)
+            yield from placed_to_put(storage, plan, changes, placed, number)
+
+    def put(storage: Storage, _: int, pieces: pa.Table) -> list[StagedFile]:
+        return list(put_files(storage, plan.start, work(storage, pieces)))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_imports()
-        yield from _reported(plan, batches, attempts_max, lambda storage, _, pieces: [*work(storage, pieces)])
+        yield from _reported(plan, batches, attempts_max, put)
 
     return run
 

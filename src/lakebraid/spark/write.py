@@ -31,7 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, ObjectNotFound
-from lakebraid.format.names import parse_data_file, parse_marker
+from lakebraid.format.names import parse_data_file
 from lakebraid.model.config import META_COLUMNS, MergeMode
 from lakebraid.model.incoming import prepare
 from lakebraid.spark.plan_facts import bytes_at_most, bytes_guess, partitions_guess
@@ -42,6 +42,7 @@ from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.engine import Written
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan, write_rows
+from lakebraid.txn.liveness.markers import load_markers
 
 
 def write_spark(storage: Storage, plan: WritePlan, df: DataFrame, *, first_task: int, tag: str) -> Written:
@@ -210,10 +211,8 @@ def _check_complete(storage: Storage, plan: WritePlan, files: Iterable[StagedFil
     Readers find log files by listing, so it would be seen. It can only be there if the input gave other rows.
     """
     known = {(file.partition, name) for file in files for name in file.names}
-    folder = f".hoodie/.temp/{plan.start}/"
-    for info in storage.list(folder):
-        marker = parse_marker(info.name.removeprefix(folder))
-        if marker is None or (marker.partition_path, marker.data_file_name) in known:
+    for marker in load_markers(storage, plan.start):
+        if (marker.partition_path, marker.data_file_name) in known:
             continue
         if _task_of(marker.data_file_name) < first_task:
             continue  # of an earlier write of the transaction

@@ -24,7 +24,7 @@ from lakebraid.tasks.lookup.changes import Piece, RowChanges, gather
 from lakebraid.tasks.lookup.stage import place, write_placed
 from lakebraid.tasks.merging.rewrite import Target
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import place_seed
+from lakebraid.tasks.writing.base_file import put_seeds
 from lakebraid.tasks.writing.inputs import arrow_pieces, as_table
 from lakebraid.tasks.writing.rows import WritePlan, write_rows
 
@@ -86,8 +86,8 @@ class Engine(Protocol):
     def gather(self, plan: WritePlan, kept: Sequence[Piece | Kept], task: int) -> Gathered:
         """Everything that was kept, of this engine and of the local one, together."""
 
-    def seed(self, plan: WritePlan, partition: str, file_id: str) -> StagedFile:
-        """An empty base file, with which a file group begins."""
+    def seeds(self, plan: WritePlan, groups: Iterable[tuple[str, str]]) -> Iterator[StagedFile]:
+        """Empty base files, with which file groups (partition and file id) begin."""
 
     def cancel(self) -> None:
         """Ends work that is under way, from any thread: it then raises."""
@@ -125,8 +125,8 @@ class LocalEngine:
         pieces = [piece for piece in kept if isinstance(piece, Piece)]
         return _LocalRows(self._storage, plan, gather(plan, pieces, task), task)
 
-    def seed(self, plan: WritePlan, partition: str, file_id: str) -> StagedFile:
-        return place_seed(self._storage, plan.start, plan.schema, partition, file_id)
+    def seeds(self, plan: WritePlan, groups: Iterable[tuple[str, str]]) -> Iterator[StagedFile]:
+        return put_seeds(self._storage, plan.start, plan.schema, groups)
 
     def cancel(self) -> None:
         """The next check of the write ends it."""

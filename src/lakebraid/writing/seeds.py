@@ -55,9 +55,8 @@ def _first_bases(
     if not wanted:
         return
     plan, groups = plan_of(), load_view(ledger.table).groups
-    for partition, file_id in wanted:
-        if _is_new(groups.get(GroupId(partition, file_id)), plan.start):
-            yield engine.seed(plan, partition, file_id)
+    new = [group for group in wanted if _is_new(groups.get(GroupId(*group)), plan.start)]
+    yield from engine.seeds(plan, new)
 
 
 def _is_new(held: FileGroup | None, start: str) -> bool:

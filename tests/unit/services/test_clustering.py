@@ -21,8 +21,8 @@ from lakebraid.services.settings import Opened
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
-from lakebraid.tasks.data_files import place_file
 from lakebraid.tasks.merging.cluster import output_file_id
+from lakebraid.tasks.new_files import place_file
 from lakebraid.txn.actions.plans import claim, decide_plan
 from lakebraid.txn.actions.rescue import sweep
 from tests.kit.clustering import KINDS, Grove

@@ -20,7 +20,7 @@ from lakebraid.services.plans import run_plan
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
-from lakebraid.tasks.data_files import place_file
+from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write

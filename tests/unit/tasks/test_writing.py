@@ -20,7 +20,7 @@ from lakebraid.format.properties import parse_partition_metadata
 from lakebraid.model.keys.buckets import bucket_file_id, bucket_of
 from lakebraid.model.schema.avro_text import row_schema_text, table_schema_text
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.tasks.data_files import place_file
+from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.staged_file import StagedFile, staged_from_arrow, staged_to_arrow
 from lakebraid.tasks.writing.base_file import format_base_file, key_range
 from lakebraid.tasks.writing.rows import write_rows

@@ -19,7 +19,7 @@ from lakebraid.services.settings import ServiceSettings
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
-from lakebraid.tasks.data_files import place_file
+from lakebraid.tasks.new_files import place_file
 from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
 from lakebraid.txn.actions.rescue import rescue
 from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback

@@ -32,8 +32,8 @@ from lakebraid.services.plans import run_plan
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
-from lakebraid.tasks.data_files import place_file
 from lakebraid.tasks.merging.cluster import ClusterTask, output_file_id
+from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.actions.plans import claim, decide_plan
 from lakebraid.txn.actions.rescue import RollbackResult, rescue, sweep

@@ -16,10 +16,10 @@ from lakebraid.inspect.locks import load_locks
 from lakebraid.model.timeline.instant import COMPLETED_AS, action_family
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.loading import PROPERTIES
+from lakebraid.tasks.new_files import MARKERS
 from lakebraid.txn.ledger.asks import dead_names
 from lakebraid.txn.ledger.entries import LEDGER, STAGED, parse_staged_name
 from lakebraid.txn.liveness.heartbeat import HEARTBEATS
-from lakebraid.txn.liveness.markers import MARKERS
 
 BACKUP = f"{PROPERTIES}.backup"
 _METADATA_TIMELINE = ".hoodie/metadata/.hoodie/timeline"

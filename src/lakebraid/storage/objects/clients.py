@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Any, Final
 from obstore.exceptions import UnknownConfigurationKeyError
 from obstore.store import from_url
 
-from lakebraid.errors import InvalidArgument
+from lakebraid.errors import InvalidArgument, StorageError
 from lakebraid.limits import STORE_RETRIES_MAX, STORE_RETRY_SECONDS_MAX
 from lakebraid.storage.objects.failures import CLIENT_ERRORS
 
@@ -36,6 +37,35 @@ _HTTP_OPTIONS: Final = frozenset(
 """Options of the connection, not of the store; obstore wants them apart and panics otherwise."""
 
 
+class _Threads:
+    """The client library's own threads, which all its requests of a process need. They do not survive a fork, and the library would
+    wait for them for ever; it cannot start others.
+    """
+
+    def __init__(self) -> None:
+        self._are_running = False
+        self._are_lost = False
+
+    def use(self, url: str) -> None:
+        """To be called before each request."""
+        if self._are_lost:
+            raise StorageError(
+                f"{url} cannot be reached from this process: it was forked from one that had used an object store, and "
+                "connections do not survive that. Nothing was sent and nothing was changed. Start processes with "
+                "multiprocessing.get_context('spawn') or 'forkserver', or fork before an object store is used for the "
+                "first time (gunicorn: without preload_app).",
+                path=url,
+            )
+        self._are_running = True
+
+    def forked(self) -> None:
+        self._are_lost = self._are_lost or self._are_running
+
+
+_THREADS: Final = _Threads()
+os.register_at_fork(after_in_child=_THREADS.forked)
+
+
 class ObjectClients:
     """Two clients of one bucket, opened when first used: one that tries again, and one that never does."""
 
@@ -43,14 +73,24 @@ class ObjectClients:
         self._url = url
         self._options = options
 
-    @cached_property
+    @property
     def patient(self) -> Any:
-        """For reads, and for calls that may be repeated without harm."""
+        """For reads, and for calls that may be repeated without harm. StorageError in a process that was forked too late."""
+        _THREADS.use(self._url)
+        return self._patient
+
+    @property
+    def once(self) -> Any:
+        """For conditional creates: repeated after a lost answer, they would be refused because of themselves."""
+        _THREADS.use(self._url)
+        return self._once
+
+    @cached_property
+    def _patient(self) -> Any:
         return self._open(STORE_RETRIES_MAX)
 
     @cached_property
-    def once(self) -> Any:
-        """For conditional creates: repeated after a lost answer, they would be refused because of themselves."""
+    def _once(self) -> Any:
         return self._open(0)
 
     def _open(self, retries_max: int) -> Any:

@@ -10,14 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from lakebraid.model.config import RECORD_KEY, TableType
+from lakebraid.model.ordering import Ints
 from lakebraid.model.values.cutting import take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.lookup.assign import Find, Ground, Placed, by_number, place_by_keys, place_in_buckets
 from lakebraid.tasks.lookup.changes import RowChanges
 from lakebraid.tasks.lookup.relocate import place_everywhere
-from lakebraid.tasks.merging.rewrite import rewrite_group, whole_rows
+from lakebraid.tasks.merging.rewrite import Target, names_of_rewrite, rewrite_group, whole_rows
+from lakebraid.tasks.new_files import NewFiles, put_files
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.rows import Places, WritePlan, write_rows
+from lakebraid.tasks.writing.rows import Places, WritePlan, rows_to_put
 from lakebraid.tasks.writing.skeletons import KnownKeys, check_fillable
 
 
@@ -43,17 +45,37 @@ def write_placed(
     """Writes all rows into files that nobody sees yet. Task numbers are taken from `task` on, one for each piece and one
     more.
     """
+    return put_files(storage, plan.start, placed_to_put(storage, plan, changes, placed, task))
+
+
+def placed_to_put(
+    storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int
+) -> Iterator[NewFiles]:
+    """The files of `write_placed`, which are still to be put."""
     for number, rows in by_number(placed.numbers):
         target = placed.targets[number] if number >= 0 else None
         if target is not None and (plan.config.table_type is TableType.COW or target.slice is None):
-            file = rewrite_group(storage, plan, target, changes.versions(rows, plan.start), task)
-            if file is not None:
-                yield file
+            yield _rewritten(storage, plan, changes, target, rows, task)
     if plan.config.table_type is TableType.MOR:
-        yield from _append(storage, plan, changes, placed, task + 1)
+        yield from _appended(storage, plan, changes, placed, task + 1)
 
 
-def _append(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int) -> Iterator[StagedFile]:
+def _rewritten(
+    storage: Storage, plan: WritePlan, changes: RowChanges, target: Target, rows: Ints, task: int
+) -> NewFiles:
+    base, log = names_of_rewrite(plan, target, task)
+    names = (base, log) if plan.config.cdc_enabled and target.slice is not None else (base,)
+    given = changes.rows.nbytes // max(1, len(changes)) * len(rows)
+    held = 0 if target.slice is None else target.slice.size
+
+    def put() -> list[StagedFile]:
+        file = rewrite_group(storage, plan, target, changes.versions(rows, plan.start), task)
+        return [] if file is None else [file]
+
+    return NewFiles(tuple((target.partition, name) for name in names), given + held, put)
+
+
+def _appended(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int) -> Iterator[NewFiles]:
     """Log files for the rows whose keys are there, piece by piece, since later ones win."""
     is_there = np.array([t.slice is not None for t in placed.targets] + [False])
     ids = {(t.partition, n): t.file_id for n, t in enumerate(placed.targets)}
@@ -67,7 +89,7 @@ def _append(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Plac
             homes = pa.array([placed.targets[n].partition for n in numbers], pa.string())
             piece_plan = replace(plan, operation=piece.operation, file_ids=ids, known=known)
             rows = take_rows(piece.rows, own)
-            yield from write_rows(storage, piece_plan, rows, task + at, places=Places(homes, numbers))
+            yield from rows_to_put(storage, piece_plan, rows, task + at, places=Places(homes, numbers))
         start = stop
 
 

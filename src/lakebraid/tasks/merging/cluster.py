@@ -26,8 +26,8 @@ from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.ordering import Ints
 from lakebraid.model.values.cutting import take_pieces, take_rows
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import place_file
 from lakebraid.tasks.merging.compact import MergeContext
+from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.reading.ranks import ranks_type, with_column
 from lakebraid.tasks.reading.read import may_have_ranks, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask

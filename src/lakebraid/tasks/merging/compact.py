@@ -32,7 +32,7 @@ from lakebraid.model.schema.avro_text import row_schema_text
 from lakebraid.model.values.arrow_numpy import to_ints
 from lakebraid.model.values.cutting import take_rows
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import place_file
+from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.reading.blocks import PlacedBlock, placed_blocks
 from lakebraid.tasks.reading.columns import Keeping
 from lakebraid.tasks.reading.read import read_slice

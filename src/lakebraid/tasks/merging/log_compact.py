@@ -32,8 +32,9 @@ from lakebraid.model.ordering import Ints, winners
 from lakebraid.model.schema.avro_text import row_schema_text, states_skeletons
 from lakebraid.model.values.cutting import take_rows
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import place_file, read_log
+from lakebraid.tasks.data_files import read_log
 from lakebraid.tasks.merging.compact import CompactTask, MergeContext, fits_delete_block
+from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.reading.blocks import Decoded, PlacedBlock, decode_block, placed_blocks
 from lakebraid.tasks.reading.versions import Versions, join_decoded
 from lakebraid.tasks.staged_file import StagedFile

@@ -17,9 +17,9 @@ from lakebraid.model.merge_rules import MergeRules, merge_rules
 from lakebraid.model.ordering import Bools, winners
 from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.values.cutting import take_pieces
-from lakebraid.storage.names import check_names
+from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import place_file, place_partition
+from lakebraid.tasks.new_files import put_file
 from lakebraid.tasks.reading.columns import Keeping
 from lakebraid.tasks.reading.merge import merge
 from lakebraid.tasks.reading.read import read_slice
@@ -44,7 +44,8 @@ class Target:
 def rewrite_group(
     storage: Storage, plan: WritePlan, target: Target, versions: Versions, task: int
 ) -> StagedFile | None:
-    """The group's next base file, placed but not visible; None if the changes change nothing there.
+    """The group's next base file, put but not visible; None if the changes change nothing there. It has been announced,
+    with all `names_of_rewrite`.
 
     What is written is a function of the base file, the changes and their sequence, so a second attempt meets its own.
     """
@@ -59,15 +60,17 @@ def rewrite_group(
     merged = merge(before, versions, rules, late=False, keeping=keeping)
     rows = tally.counted(merged if base is not None else _in_key_order(merged))
     rows = rows if captured is None else captured.after(rows)
-    name = BaseFileName(target.file_id, f"{task}-0-0", plan.start, ".parquet").format()
+    name, log_name = names_of_rewrite(plan, target, task)
     content = format_base_file(rows, plan.schema, name, has_filter=plan.config.has_filters)
     events = None if captured is None else captured.events(read.schema, plan.start)
     if (not tally.inserts and not tally.matched) or (events is not None and not events.num_rows):
         return None
-    check_names(filter(None, (target.partition,)))
-    place_partition(storage, plan.start, target.partition)
-    changes = ("", 0) if events is None else _place_events(storage, plan, target, events, task)
-    place_file(storage, plan.start, target.partition, name, content.data)
+    files = [(name, content.data)]
+    if events is not None:
+        files.append(
+            (log_name, format_captured(events, plan.schema, plan.config.name, plan.config.cdc_mode, plan.start))
+        )
+    map_calls(storage, lambda file: put_file(storage, plan.start, target.partition, *file), files)
     return StagedFile(
         partition=target.partition,
         file_id=target.file_id,
@@ -81,17 +84,16 @@ def rewrite_group(
         previous="" if base is None else base.base_request_time,
         inserts=tally.inserts,
         updates=tally.matched - tally.deletes,
-        changes=changes[0],
-        changes_size=changes[1],
+        changes="" if events is None else log_name,
+        changes_size=0 if events is None else len(files[1][1]),
     )
 
 
-def _place_events(storage: Storage, plan: WritePlan, target: Target, events: pa.Table, task: int) -> tuple[str, int]:
-    """The log file of the changes, placed before the base file that they lead to: its name and its size."""
-    name = LogFileName(target.file_id, plan.start, 1, f"{task}-0-0", ".cdc").format()
-    data = format_captured(events, plan.schema, plan.config.name, plan.config.cdc_mode, plan.start)
-    place_file(storage, plan.start, target.partition, name, data)
-    return name, len(data)
+def names_of_rewrite(plan: WritePlan, target: Target, task: int) -> tuple[str, str]:
+    """The group's next base file, and the log file of what it changes, which a table that captures changes has beside it."""
+    token = f"{task}-0-0"
+    log = LogFileName(target.file_id, plan.start, 1, token, ".cdc")
+    return BaseFileName(target.file_id, token, plan.start, ".parquet").format(), log.format()
 
 
 def whole_rows(plan: WritePlan, rules: MergeRules) -> ReadPlan:

@@ -21,7 +21,7 @@ from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.values.cutting import cut
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import place_file
+from lakebraid.tasks.new_files import NewFiles, put_file, put_files
 from lakebraid.tasks.reading.ranks import RANKS
 from lakebraid.tasks.staged_file import StagedFile
 
@@ -70,12 +70,23 @@ def format_base_file(
     return BaseContent(data, count, least, greatest)
 
 
-def place_seed(storage: Storage, start: str, schema: pa.Schema, partition: str, file_id: str) -> StagedFile:
-    """An empty base file with which a file group begins, put but not visible. Every attempt gives the same name and bytes."""
-    name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
-    content = format_base_file([], schema, name)
-    place_file(storage, start, partition, name, content.data)
-    return StagedFile(partition, file_id, name, len(content.data), 0, 0, is_base=True)
+def put_seeds(
+    storage: Storage, start: str, schema: pa.Schema, groups: Iterable[tuple[str, str]]
+) -> Iterator[StagedFile]:
+    """Empty base files with which file groups (partition and file id) begin, put but not visible. Every attempt gives the
+    same names and bytes.
+    """
+
+    def seed(partition: str, file_id: str) -> NewFiles:
+        name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
+        return NewFiles(((partition, name),), 0, lambda: [put(partition, file_id, name)])
+
+    def put(partition: str, file_id: str, name: str) -> StagedFile:
+        content = format_base_file([], schema, name)
+        put_file(storage, start, partition, name, content.data)
+        return StagedFile(partition, file_id, name, len(content.data), 0, 0, is_base=True)
+
+    return put_files(storage, start, (seed(*group) for group in groups))
 
 
 def _calendar(schema: pa.Schema) -> dict[str, str]:

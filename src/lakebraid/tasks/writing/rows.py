@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +27,9 @@ from lakebraid.model.overwritten_ids import Replaced
 from lakebraid.model.schema.avro_text import row_schema_text
 from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.values.cutting import take_rows
-from lakebraid.storage.names import check_names
+from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import place_file, place_partition
+from lakebraid.tasks.new_files import NewFiles, put_file, put_files
 from lakebraid.tasks.reading.versions import marked_deleted
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.base_file import format_base_file
@@ -89,29 +90,33 @@ class Places:
     numbers: Ints
 
 
-def write_rows(
-    storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatch, task: int, *, places: Places | None = None
-) -> list[StagedFile]:
+def write_rows(storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatch, task: int) -> list[StagedFile]:
     """Writes the rows of one task, one log file (for a bulk load one base file) for each file group they belong to.
 
     Of rows with equal keys the one that the table would keep is written. A second attempt with the same rows and the
     same task number gives the same files. Raises InvalidArgument, before anything is written, if a row does not fit.
     Of equal rows of two tasks readers prefer that of the greater task number, compared as text: give numbers of equal
-    length to tasks whose order matters. With `places` rows go there, and not where columns and hash say.
+    length to tasks whose order matters.
     """
+    return list(put_files(storage, plan.start, rows_to_put(storage, plan, rows, task)))
+
+
+def rows_to_put(
+    storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatch, task: int, *, places: Places | None = None
+) -> list[NewFiles]:
+    """The files of `write_rows`, which are still to be put. With `places` rows go there, and not where columns and hash say."""
     ready = prepare(rows, plan.schema, plan.config, operation=plan.operation, columns=plan.columns)
     batch = _batch(plan, ready, task, places)
-    partitions = dict.fromkeys(group.partition for group in batch.groups)
-    check_names(filter(None, partitions))
     openings = _openings(storage, plan, batch)
-    for partition in partitions:
-        place_partition(storage, plan.start, partition)
-    staged: list[StagedFile] = []
-    for group, opening in zip(batch.groups, openings, strict=True):
-        for file, data in _files(plan, batch, group, opening, task):
-            place_file(storage, plan.start, file.partition, file.name, data)
-            staged.append(file)
-    return staged
+    row_bytes = batch.rows.nbytes / max(1, batch.rows.num_rows)
+
+    def new(group: Group, opening: Skeletons | None) -> NewFiles:
+        names = _names(plan, batch, group, task)
+        size = int(row_bytes * (group.stop - group.start))
+        put = partial(_put, storage, plan, batch, group, opening, names)
+        return NewFiles(tuple((group.partition, name) for name in names if name), size, put)
+
+    return list(map(new, batch.groups, openings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,19 +204,41 @@ def _fates(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> _Fates | None:
 
 def _openings(storage: Storage, plan: WritePlan, batch: _Batch) -> list[Skeletons | None]:
     """For each group of a partial update, whole rows of the keys that have none."""
-    if plan.known is None:
+    known = plan.known
+    if known is None:
         return [None] * len(batch.groups)
-    found = []
-    for group in batch.groups:
+
+    def opening(group: Group) -> Skeletons | None:
         rows, fates = _rows(plan, batch, group), _of_group(batch.fates, group)
         rows = rows if fates is None else rows.filter(pa.array(~fates.listed))
-        are_new = plan.known.are_new(storage, group.partition, plan.file_id(group.partition, group.bucket), rows)
-        found.append(skeletons(rows, are_new, plan.schema, plan.config.name))
-    return found
+        are_new = known.are_new(storage, group.partition, plan.file_id(group.partition, group.bucket), rows)
+        return skeletons(rows, are_new, plan.schema, plan.config.name)
+
+    return map_calls(storage, opening, batch.groups)
+
+
+def _names(plan: WritePlan, batch: _Batch, group: Group, task: int) -> tuple[str, str]:
+    """The names of the base file and of the log file of a group; empty if `_files` makes none."""
+    file_id, token = plan.file_id(group.partition, group.bucket), f"{task}-0-0"
+    fates = _of_group(batch.fates, group)
+    base = log = ""
+    if plan.into_base and (fates is None or not fates.dead.all()):
+        base = BaseFileName(file_id, token, plan.start, ".parquet").format()
+    if not plan.into_base or fates is not None:
+        log = LogFileName(file_id, plan.start, 1, token, "").format()
+    return base, log
+
+
+def _put(
+    storage: Storage, plan: WritePlan, batch: _Batch, group: Group, opening: Skeletons | None, names: tuple[str, str]
+) -> list[StagedFile]:
+    made = list(_files(plan, batch, group, opening, names))
+    map_calls(storage, lambda file: put_file(storage, plan.start, file[0].partition, file[0].name, file[1]), made)
+    return [file for file, _ in made]
 
 
 def _files(
-    plan: WritePlan, batch: _Batch, group: Group, opening: Skeletons | None, task: int
+    plan: WritePlan, batch: _Batch, group: Group, opening: Skeletons | None, names: tuple[str, str]
 ) -> Iterator[tuple[StagedFile, bytes]]:
     """The files of one group: a log file, or a base file and a log file of what it cannot hold."""
     rows, fates = _rows(plan, batch, group), _of_group(batch.fates, group)
@@ -219,12 +246,12 @@ def _files(
         alive = rows if fates is None else rows.filter(pa.array(~fates.dead))
         rows = rows.slice(0, 0) if fates is None else rows.filter(pa.array(fates.dead & ~fates.listed))
         if alive.num_rows:
-            yield _base_file(plan, group, alive, task)
+            yield _base_file(plan, group, alive, names[0])
     elif fates is not None:
         rows = rows.filter(pa.array(~fates.listed))
     deletes = None if fates is None else _deletes(batch, group, fates.listed)
     if rows.num_rows or deletes is not None:
-        yield _log_file(plan, batch, group, rows, deletes, opening, task)
+        yield _log_file(plan, batch, group, rows, deletes, opening, names[1])
 
 
 def _of_group(fates: _Fates | None, group: Group) -> _Fates | None:
@@ -233,9 +260,8 @@ def _of_group(fates: _Fates | None, group: Group) -> _Fates | None:
     return _Fates(fates.dead[group.start : group.stop], fates.listed[group.start : group.stop])
 
 
-def _base_file(plan: WritePlan, group: Group, rows: pa.Table, task: int) -> tuple[StagedFile, bytes]:
+def _base_file(plan: WritePlan, group: Group, rows: pa.Table, name: str) -> tuple[StagedFile, bytes]:
     file_id = plan.file_id(group.partition, group.bucket)
-    name = BaseFileName(file_id, f"{task}-0-0", plan.start, ".parquet").format()
     content = format_base_file([rows], plan.schema, name, has_filter=plan.config.has_filters)
     keys = (content.min_key, content.max_key)
     return StagedFile(group.partition, file_id, name, len(content.data), content.rows, 0, True, *keys), content.data
@@ -248,10 +274,9 @@ def _log_file(
     rows: pa.Table,
     deletes: Deletes | None,
     opening: Skeletons | None,
-    task: int,
+    name: str,
 ) -> tuple[StagedFile, bytes]:
     file_id = plan.file_id(group.partition, group.bucket)
-    name = LogFileName(file_id, plan.start, 1, f"{task}-0-0", "").format()
     data = format_log_file(batch.blocks, rows, deletes, opening)
     count = 0 if deletes is None else len(deletes)
     new_keys = 0 if opening is None else opening.rows.num_rows

@@ -16,9 +16,9 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.creating import check_vacant
 from lakebraid.table.loading import PROPERTIES
-from lakebraid.tasks.data_files import place_partition
+from lakebraid.tasks.new_files import place_partition
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import place_seed
+from lakebraid.tasks.writing.base_file import put_seeds
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Decision, Round
@@ -67,5 +67,5 @@ def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) 
 
 def _seed(storage: Storage, spec: TableSpec, start: str) -> list[StagedFile]:
     """An empty base file for every bucket: Hudi's readers hide a bucket whose first write is pending (trap 1)."""
-    buckets = range(spec.config.buckets or 0)
-    return [place_seed(storage, start, spec.schema, "", bucket_file_id(bucket)) for bucket in buckets]
+    groups = (("", bucket_file_id(bucket)) for bucket in range(spec.config.buckets or 0))
+    return list(put_seeds(storage, start, spec.schema, groups))

@@ -15,6 +15,7 @@ from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import DataFile, load_commit, load_table
+from lakebraid.tasks.new_files import MARKERS
 from lakebraid.txn.actions.restore_files import finish_restore
 from lakebraid.txn.actions.rollback import decide_rollback, decide_withdrawal, finish_rollback
 from lakebraid.txn.checks.pending_plans import planned_parts
@@ -22,7 +23,6 @@ from lakebraid.txn.hudi.dead_jobs import adopt_rollback, find_dead
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import HEARTBEATS, is_expired, storage_now_ms
-from lakebraid.txn.liveness.markers import MARKERS
 from lakebraid.txn.refusals import silent
 
 

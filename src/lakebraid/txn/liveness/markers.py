@@ -1,33 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markers: the data files that a write announces before it makes them, one file each, or in lists by Hudi's server."""
+"""Markers: the data files that an instant announces before it makes them: writes in lists, as Hudi's server does, plans one by one."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 from lakebraid import limits
-from lakebraid.errors import StorageError
+from lakebraid.errors import ObjectNotFound, StorageError
 from lakebraid.format.names import MarkerName, parse_data_file, parse_marker
+from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import in_partition
+from lakebraid.tasks.new_files import MARKERS
 from lakebraid.txn.liveness.heartbeat import heartbeat_name
 
-MARKERS: Final = ".hoodie/.temp"
 _LIST: Final = re.compile(r"MARKERS[0-9]{1,9}")
-"""Hudi's timeline server keeps markers as lines of such files, with `MARKERS.type` beside them (FORMAT, section 12)."""
+"""Markers as lines of such files, with `MARKERS.type` beside them (FORMAT, section 12)."""
 
 
 def load_markers(storage: Storage, start: str) -> list[MarkerName]:
     """The data files of a write, as far as they are its own: no marker can send a rollback elsewhere."""
     folder = f"{MARKERS}/{start}/"
-    names = []
-    for info in storage.list(folder):
-        name = info.name.removeprefix(folder)
-        names += _lines(storage, info.name) if _LIST.fullmatch(name) else [name]
-    return own_markers(names, start)
+    found = storage.list(folder)
+    lists = [info for info in found if _LIST.fullmatch(info.name.removeprefix(folder))]
+    lines = map_calls(storage, lambda info: _lines(storage, info.name), lists, size=lambda info: info.size)
+    return own_markers(chain((info.name.removeprefix(folder) for info in found), *lines), start)
 
 
 def own_markers(names: Iterable[str], start: str) -> list[MarkerName]:
@@ -49,8 +50,13 @@ def forget(storage: Storage, start: str) -> None:
 
 
 def _lines(storage: Storage, name: str) -> list[str]:
-    # A last line that was cut short is no marker; its file was not made, since Hudi answers its task afterwards.
-    return storage.read(name, limits.MARKERS_FILE_BYTES_MAX).decode(errors="replace").splitlines()
+    # A last line that was cut short is no marker; its file was not made, since Hudi answers its task afterwards. Java's
+    # ends of lines, not Python's: a partition may have others in its name.
+    try:
+        text = storage.read(name, limits.MARKERS_FILE_BYTES_MAX).decode(errors="replace")
+    except ObjectNotFound:
+        return []  # of a write that another process has just rolled back, and whose markers it removed last
+    return text.replace("\r", "\n").split("\n")
 
 
 def _is_of(marker: MarkerName, start: str) -> bool:

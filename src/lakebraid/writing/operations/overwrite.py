@@ -19,7 +19,6 @@ from lakebraid.model.operations import Operation
 from lakebraid.model.overwritten_ids import Replaced
 from lakebraid.model.values.exact import Inexact, exact_array, refused
 from lakebraid.table.view import load_view
-from lakebraid.tasks.data_files import place_partition
 from lakebraid.tasks.engine import Engine
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
@@ -67,16 +66,13 @@ class Overwriting:
         Its writers on a shared table look for the id of a bucket in the listing, and its readers hide a bucket without
         base file behind a pending first write (FORMAT, trap 1): tables without partitions begin with such files, too.
         """
-        config, storage = ledger.config, ledger.storage
+        config = ledger.config
         if config.buckets is None or config.is_placed or (config.partition_fields and not ledger.is_shared):
             return
         based = {(file.partition, file.file_id) for file in files if file.is_base}
-        for partition in sorted(self._scope(ledger, files)):
-            place_partition(storage, plan.start, partition)
-            for bucket in range(plan.buckets):
-                file_id = plan.file_id(partition, bucket)
-                if (partition, file_id) not in based:
-                    yield engine.seed(plan, partition, file_id)
+        partitions = sorted(self._scope(ledger, files))
+        groups = ((folder, plan.file_id(folder, bucket)) for folder in partitions for bucket in range(plan.buckets))
+        yield from engine.seeds(plan, (group for group in groups if group not in based))
 
     def _scope(self, ledger: Ledger, files: Iterable[StagedFile]) -> set[str]:
         """The partitions that are about to be replaced. One that comes meanwhile is a conflict."""
