@@ -17,6 +17,9 @@ each prefix of names; a scan of 64 buckets with ten log files each takes 773 cal
 STORE_BYTES_AT_ONCE_MAX: Final = 256 * MIB
 """Bytes of files that these calls fetch or put at the moment: large files are read by few threads, small ones by many."""
 
+SLICE_UNFOLDS: Final = 4
+"""So many times the bytes of its files a slice takes in memory while it is merged, about: compressed columns unfold."""
+
 DRIVER_MEMORY_BYTES_MAX: Final = 4 * GIB
 """Heap of the local Spark that `session()` starts; beyond that, garbage collection is the user's to tune."""
 

@@ -18,6 +18,7 @@ from lakebraid.errors import AccessDenied, UnsupportedTable
 from lakebraid.model.timeline.slicing import FileGroup, FileSlice, GroupId
 from lakebraid.reading.local import gather
 from lakebraid.reading.plan import Mode, Source, Where, plan_read
+from lakebraid.storage.parallel import map_slices
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.grid import Grid, text_bytes
 from lakebraid.table.view import View
@@ -119,8 +120,10 @@ class Snapshot:
         """The rows as an Arrow table, read in this process."""
         plan, tasks = self.plan(columns, where, mode=mode, meta_columns=meta_columns)
         if plan.keys is not None:
-            return gather(partial(read_lookup, self._storage, plan), [tasks], plan.output_schema)
-        return gather(partial(read_slice, self._storage, plan), tasks, plan.output_schema)
+            read = partial(read_lookup, self._storage, plan)
+            return gather(self._storage, read, [tasks], plan.output_schema, lambda _: 0)
+        read_one = partial(read_slice, self._storage, plan)
+        return gather(self._storage, read_one, tasks, plan.output_schema, _held_bytes)
 
     def to_batches(
         self,
@@ -164,7 +167,7 @@ class Snapshot:
     def count(self, where: Where | None = None, *, mode: Mode = "snapshot") -> int:
         """The number of rows; without a filter mostly from file footers and keys."""
         plan, tasks = self.plan((), where, mode=mode)
-        return sum(count_slice(self._storage, plan, task) for task in tasks)
+        return sum(map_slices(self._storage, partial(count_slice, self._storage, plan), tasks, size=_held_bytes))
 
     def __repr__(self) -> str:
         slices = self.view.slices()
@@ -184,3 +187,7 @@ class Snapshot:
             logs = text_bytes(sum(log.size for log in s.logs)) if s.logs else ""
             rows.append((s.group.partition or "(none)", s.group.file_id, s.barrier, base, len(s.logs), logs))
         return Grid(("partition", "file group", "slice", "base", "logs", "log bytes"), rows, right={3, 4, 5})
+
+
+def _held_bytes(task: SliceTask) -> int:
+    return task.held_bytes

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from typing import Any, Final, Generic, TypeVar
@@ -44,13 +44,30 @@ def map_calls(
 def map_slices(
     storage: object, work: Callable[[T], R], items: Iterable[T], *, size: Callable[[T], int] | None = None
 ) -> list[R]:
-    """The same for work that computes as well: on a local disk one thread for each core."""
-    return map_within(max(calls_at_once(storage), os.cpu_count() or 1), work, items, size=size)
+    """The same for work that computes as well: on a local disk one thread for each core, whatever they hold."""
+    width = calls_at_once(storage)
+    if width < 2:
+        return map_within(os.cpu_count() or 1, work, items)
+    return map_within(width, work, items, size=size)
 
 
 def together(storage: object, *calls: Callable[[], Any]) -> list[Any]:
     """The results of calls that do not need each other's."""
     return map_calls(storage, lambda call: call(), calls)
+
+
+def windows(storage: object, items: Sequence[T], size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """The items in order, as many at a time as may be fetched at once and kept together; one by one on a local disk.
+
+    For those who need one after the other and may stop early, or cannot keep them all.
+    """
+    count, at = calls_at_once(storage), 0
+    while at < len(items):
+        held, until = size(items[at]), at + 1
+        while until < min(len(items), at + count) and held + size(items[until]) <= STORE_BYTES_AT_ONCE_MAX // 4:
+            held, until = held + size(items[until]), until + 1
+        yield items[at:until]
+        at = until
 
 
 def map_within(

@@ -15,6 +15,7 @@ from lakebraid import limits
 from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, SnapshotExpired
 from lakebraid.format.names import MarkerName
 from lakebraid.format.properties import PartitionMetadata, format_partition_metadata
+from lakebraid.storage.parallel import calls_at_once
 from lakebraid.storage.protocol import Storage
 
 _PARTITION_FILE: Final = ".hoodie_partition_metadata"
@@ -70,11 +71,13 @@ def open_base(storage: Storage, name: str) -> Any:
 
 
 def base_source(storage: Storage, name: str, size: int) -> Any:
-    """A base file as Arrow reads it; a small one of a remote store in memory."""
-    source = open_base(storage, name)
-    if isinstance(source, pa.PythonFile) and size <= limits.PARQUET_WHOLE_BYTES_MAX:
+    """A base file as Arrow reads it; a small one of an object store in memory, fetched by one request."""
+    if calls_at_once(storage) < 2 or size > limits.PARQUET_WHOLE_BYTES_MAX:
+        return open_base(storage, name)
+    try:
         return pa.BufferReader(storage.read(name, size))
-    return source
+    except ObjectNotFound as error:
+        raise _vanished(storage, name) from error
 
 
 def _create(storage: Storage, name: str, data: bytes) -> bool:

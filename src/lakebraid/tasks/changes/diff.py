@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebraid import limits
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.storage.protocol import Storage
@@ -58,6 +59,11 @@ class ChangeTask:
             return sum(s.size for s in (*self.before, *self.after))
         base = self.after[0].base_size
         return self.after[0].size - base + base // 4
+
+    @property
+    def held_bytes(self) -> int:
+        """What a comparison holds in memory, about."""
+        return limits.SLICE_UNFOLDS * self.size
 
 
 def changes_schema(plan: ReadPlan) -> pa.Schema:
