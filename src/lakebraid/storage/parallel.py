@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import Context, copy_context
 from typing import Any, Final, Generic, TypeVar
 
@@ -44,11 +45,19 @@ def map_calls(
 def map_slices(
     storage: object, work: Callable[[T], R], items: Iterable[T], *, size: Callable[[T], int] | None = None
 ) -> list[R]:
-    """The same for work that computes as well: on a local disk one thread for each core, whatever they hold."""
+    """The same for work that computes as well: on a local disk one thread for each core, whatever they hold.
+
+    On an object store many may have begun, and of those that do not wait for the store one for each core goes on.
+    """
     width = calls_at_once(storage)
     if width < 2:
         return map_within(os.cpu_count() or 1, work, items)
-    return map_within(width, work, items, size=size)
+
+    def compute(item: T) -> R:
+        with _CORES.computing():
+            return work(item)
+
+    return map_within(width, compute, items, size=size)
 
 
 def together(storage: object, *calls: Callable[[], Any]) -> list[Any]:
@@ -78,6 +87,51 @@ def map_within(
     if width < 2 or len(wanted) < 2:
         return [work(item) for item in wanted]
     return _Batch(work, wanted, min(width, len(wanted)), size).run()
+
+
+def waiting() -> AbstractContextManager[None]:
+    """For calls to a store inside of the work of `map_slices`: others may compute meanwhile."""
+    return _CORES.waiting()
+
+
+class _Cores:
+    """Threads that compute: one for each core. More would take Python's lock from each other after every small step,
+    which takes longer than the steps. A thread counts from `computing` on, except while it is `waiting`.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self._free = threading.Semaphore(os.cpu_count() or 1)
+        self._mine = threading.local()
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        if getattr(self._mine, "is_counted", False):
+            yield  # work within work
+            return
+        free, mine = self._free, self._mine
+        with free:
+            mine.is_counted = True
+            try:
+                yield
+            finally:
+                mine.is_counted = False
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        if not getattr(self._mine, "is_counted", False):
+            yield
+            return
+        free, mine = self._free, self._mine
+        mine.is_counted = False
+        free.release()
+        try:
+            yield
+        finally:
+            free.acquire()
+            mine.is_counted = True
 
 
 class _Pool:
@@ -117,7 +171,9 @@ class _Pool:
 
 
 _POOL: Final = _Pool()
+_CORES: Final = _Cores()
 os.register_at_fork(after_in_child=_POOL.renew)
+os.register_at_fork(after_in_child=_CORES.renew)
 
 
 class _Batch(Generic[T, R]):
@@ -141,7 +197,7 @@ class _Batch(Generic[T, R]):
                 pass
         finally:
             # Whatever happens, nobody works behind the caller's back.
-            with self._changed:
+            with waiting(), self._changed:
                 self._next = len(self._items)
                 self._changed.wait_for(lambda: self._busy == 0)
         if self._failed:

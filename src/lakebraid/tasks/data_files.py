@@ -15,7 +15,7 @@ from lakebraid import limits
 from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, SnapshotExpired
 from lakebraid.format.names import MarkerName
 from lakebraid.format.properties import PartitionMetadata, format_partition_metadata
-from lakebraid.storage.parallel import calls_at_once
+from lakebraid.storage.parallel import calls_at_once, waiting
 from lakebraid.storage.protocol import Storage
 
 _PARTITION_FILE: Final = ".hoodie_partition_metadata"
@@ -57,7 +57,8 @@ def in_partition(partition: str, name: str) -> str:
 def read_log(storage: Storage, name: str) -> bytes:
     """A whole log file; SnapshotExpired if it was removed since the snapshot was taken."""
     try:
-        return storage.read(name, limits.LOG_FILE_BYTES_MAX)
+        with waiting():
+            return storage.read(name, limits.LOG_FILE_BYTES_MAX)
     except ObjectNotFound as error:
         raise _vanished(storage, name) from error
 
@@ -65,7 +66,8 @@ def read_log(storage: Storage, name: str) -> bytes:
 def open_base(storage: Storage, name: str) -> Any:
     """A base file, for reading parts of it; SnapshotExpired as above."""
     try:
-        return storage.open_input(name)
+        with waiting():
+            return storage.open_input(name)
     except ObjectNotFound as error:
         raise _vanished(storage, name) from error
 
@@ -75,7 +77,8 @@ def base_source(storage: Storage, name: str, size: int) -> Any:
     if calls_at_once(storage) < 2 or size > limits.PARQUET_WHOLE_BYTES_MAX:
         return open_base(storage, name)
     try:
-        return pa.BufferReader(storage.read(name, size))
+        with waiting():
+            return pa.BufferReader(storage.read(name, size))
     except ObjectNotFound as error:
         raise _vanished(storage, name) from error
 
@@ -84,7 +87,8 @@ def _create(storage: Storage, name: str, data: bytes) -> bool:
     """Whether the object was made now; False if there was one. Asked again while the answer stays out."""
     for attempt in range(1, limits.PLACE_ATTEMPTS_MAX + 1):
         try:
-            storage.create(name, data)
+            with waiting():
+                storage.create(name, data)
         except ObjectExists:
             return False
         except OutcomeUnknown:
