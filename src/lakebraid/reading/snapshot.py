@@ -18,7 +18,7 @@ from lakebraid.errors import AccessDenied, UnsupportedTable
 from lakebraid.model.timeline.slicing import FileGroup, FileSlice, GroupId
 from lakebraid.reading.local import gather
 from lakebraid.reading.plan import Mode, Source, Where, plan_read
-from lakebraid.storage.parallel import map_slices
+from lakebraid.storage.parallel import map_ahead, map_slices
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.grid import Grid, text_bytes
 from lakebraid.table.view import View
@@ -133,11 +133,10 @@ class Snapshot:
         mode: Mode = "snapshot",
         meta_columns: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows batch by batch: memory holds the logs of one slice and one batch."""
+        """The rows batch by batch: memory holds the logs of one slice and one batch; on an object store some small slices."""
         plan, tasks = self.plan(columns, where, mode=mode, meta_columns=meta_columns)
-        for task in tasks:
-            for rows in read_slice(self._storage, plan, task):
-                yield from rows.to_batches()
+        for rows in map_ahead(self._storage, partial(read_slice, self._storage, plan), tasks, _held_bytes):
+            yield from rows.to_batches()
 
     def to_pandas(
         self,

@@ -65,6 +65,22 @@ def together(storage: object, *calls: Callable[[], Any]) -> list[Any]:
     return map_calls(storage, lambda call: call(), calls)
 
 
+def map_ahead(
+    storage: object, work: Callable[[T], Iterable[R]], items: Sequence[T], size: Callable[[T], int]
+) -> Iterator[R]:
+    """All that the work gives for the items, in order, for those who take it step by step and do not keep it.
+
+    On an object store several items are worked on at once and what they give is kept so long, as far as `size` allows; a
+    large one, and each on a local disk, is worked on alone, as its results are taken.
+    """
+    for window in windows(storage, items, size):
+        if len(window) == 1:
+            yield from work(window[0])
+            continue
+        for found in map_slices(storage, lambda item: list(work(item)), window):
+            yield from found
+
+
 def windows(storage: object, items: Sequence[T], size: Callable[[T], int]) -> Iterator[Sequence[T]]:
     """The items in order, as many at a time as may be fetched at once and kept together; one by one on a local disk.
 

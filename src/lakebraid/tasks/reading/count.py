@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.model.ordering import winners
+from lakebraid.model.values.arrow_numpy import to_ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.reading.read import base_batches, base_keys, merge_slice, open_slice, read_slice
 from lakebraid.tasks.reading.versions import Versions
@@ -35,7 +35,7 @@ def count_slice(storage: Storage, plan: ReadPlan, task: SliceTask) -> int:
 def _added_keys(versions: Versions) -> pa.Array | None:
     """The keys of the logs, if every one of them has a row, whichever version wins; None if some may be deleted."""
     encoded = versions.keys.dictionary_encode()
-    codes = np.asarray(encoded.indices).astype(np.int64)
+    codes = to_ints(encoded.indices)
     best = winners(codes, versions.order, versions.unconditional, len(encoded.dictionary))
     may_be_deleted = versions.deleted.any() if versions.present is not None else versions.deleted[best].any()
     return None if may_be_deleted else encoded.dictionary
