@@ -77,7 +77,7 @@ def map_ahead(
         if len(window) == 1:
             yield from work(window[0])
             continue
-        for found in map_slices(storage, lambda item: list(work(item)), window):
+        for found in map_slices(storage, lambda item: list(work(item)), window, size=size):
             yield from found
 
 

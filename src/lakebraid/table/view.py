@@ -79,8 +79,11 @@ def _build_view(table: TableAt, loaded: Loaded, as_of: str | None) -> View:
     def retained() -> dict[GroupId, Instant]:
         replaced = load_replaced(table, timeline)
         if as_of is not None and as_of < newest:
-            check_not_restored(table, loaded.timeline, time)
-            check_retained(table, loaded, time, replaced)
+            together(
+                table.storage,
+                lambda: check_not_restored(table, loaded.timeline, time),
+                lambda: check_retained(table, loaded, time, replaced),
+            )
         return replaced
 
     replaced, planned, stated = together(
