@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.ordering import Bools, Ints
-from lakebraid.storage.parallel import together
+from lakebraid.storage.parallel import calls_at_once, together
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.changes.base_side import Asked, Layers, rows_beneath
 from lakebraid.tasks.reading.base_rows import OpenBase, base_of
@@ -161,9 +161,9 @@ def _same_base(
 
 
 def _fetched(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known) -> OpenBase | None:
-    """The base file of a slice, if it has one; its logs go to what is known meanwhile, if they are small enough to stay."""
-    may_stay = task.size - task.base_size <= limits.KEPT_BLOCK_BYTES_MAX
-    logs = [lambda: placed_blocks(storage, plan, task, known)] if may_stay else []
+    """The base file of a slice, if it has one; on an object store its logs are read meanwhile, if they are small enough to stay."""
+    is_ahead = calls_at_once(storage) > 1 and task.size - task.base_size <= limits.KEPT_BLOCK_BYTES_MAX
+    logs = [lambda: placed_blocks(storage, plan, task, known)] if is_ahead else []
     base: OpenBase | None = together(storage, lambda: base_of(storage, task), *logs)[0]
     return base
 
