@@ -29,7 +29,7 @@ from benchmarks.meter import Meter, machine
 from benchmarks.tables import KINDS, OUT, base_files, made, make_tables
 from lakebraid import limits
 from lakebraid.spark import read as spark_read
-from lakebraid.storage import open_storage
+from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
@@ -157,12 +157,12 @@ def _spark_queries(path: Path, key: str, spark: SparkSession, kept: int) -> floo
     }
 
 
-def _reader(plan: ReadPlan, kept: int) -> Callable[[SliceTask], Iterator[pa.Table]]:
+def _reader(plan: ReadPlan, kept: int) -> Callable[[Storage, SliceTask], Iterator[pa.Table]]:
     """As Spark's tasks read, in a worker that keeps log blocks of up to so many bytes."""
 
-    def read(task: SliceTask) -> Iterator[pa.Table]:
+    def read(storage: Storage, task: SliceTask) -> Iterator[pa.Table]:
         limits.KEPT_BLOCK_BYTES_MAX = kept  # type: ignore[misc]  # final but for this comparison
-        return read_slice(open_storage(plan.url, dict(plan.options)), plan, task)
+        return read_slice(storage, plan, task)
 
     return read
 

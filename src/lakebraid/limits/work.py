@@ -20,6 +20,9 @@ STORE_BYTES_AT_ONCE_MAX: Final = 256 * MIB
 ANNOUNCED_GROUPS_MAX: Final = 1024
 """File groups whose files a task announces in one object, of some 150 kB, before it puts them."""
 
+SLICE_UNFOLDS: Final = 4
+"""So many times the bytes of its files a slice takes in memory while it is merged, about: compressed columns unfold."""
+
 DRIVER_MEMORY_BYTES_MAX: Final = 4 * GIB
 """Heap of the local Spark that `session()` starts; beyond that, garbage collection is the user's to tune."""
 

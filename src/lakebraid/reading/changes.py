@@ -69,7 +69,7 @@ class Changes:
     def to_arrow(self) -> pa.Table:
         """The changes as an Arrow table, read in this process."""
         read = partial(read_changes, self._storage, self._plan, images=self._images, kinds=self._kinds)
-        return gather(read, self._tasks, self.schema)
+        return gather(self._storage, read, self._tasks, self.schema, lambda task: task.held_bytes)
 
     def to_pandas(self) -> pd.DataFrame:
         """As `to_arrow`, as a pandas data frame."""

@@ -3,20 +3,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import pyarrow as pa
 
 from lakebraid.memory import check_held
+from lakebraid.storage.parallel import map_slices
+from lakebraid.storage.protocol import Storage
 
 T = TypeVar("T")
 
 
-def gather(read: Callable[[T], Iterator[pa.Table]], tasks: Sequence[T], schema: pa.Schema) -> pa.Table:
+def gather(
+    storage: Storage,
+    read: Callable[[T], Iterator[pa.Table]],
+    tasks: Sequence[T],
+    schema: pa.Schema,
+    held_bytes: Callable[[T], int],
+) -> pa.Table:
     """All rows of all tasks as one table; several tasks run side by side, since Arrow lets go of Python's lock.
+
+    `held_bytes` is what a task holds while it reads: on an object store as many run as together hold little enough.
 
     EnvironmentProblem before they take more than half of the memory that there is.
     """
@@ -31,10 +39,6 @@ def gather(read: Callable[[T], Iterator[pa.Table]], tasks: Sequence[T], schema: 
             rows.append(table)
         return rows
 
-    if len(tasks) < 2:
-        parts = [rows_of(task) for task in tasks]
-    else:
-        with ThreadPoolExecutor(min(len(tasks), os.cpu_count() or 1), "lakebraid-read") as pool:
-            parts = list(pool.map(rows_of, tasks))
+    parts = map_slices(storage, rows_of, tasks, size=held_bytes)
     tables = [table for part in parts for table in part]
     return pa.concat_tables(tables) if tables else schema.empty_table()

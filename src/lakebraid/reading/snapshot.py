@@ -18,6 +18,7 @@ from lakebraid.errors import AccessDenied, UnsupportedTable
 from lakebraid.model.timeline.slicing import FileGroup, FileSlice, GroupId
 from lakebraid.reading.local import gather
 from lakebraid.reading.plan import Mode, Source, Where, plan_read
+from lakebraid.storage.parallel import map_ahead, map_slices
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.grid import Grid, text_bytes
 from lakebraid.table.view import View
@@ -119,8 +120,10 @@ class Snapshot:
         """The rows as an Arrow table, read in this process."""
         plan, tasks = self.plan(columns, where, mode=mode, meta_columns=meta_columns)
         if plan.keys is not None:
-            return gather(partial(read_lookup, self._storage, plan), [tasks], plan.output_schema)
-        return gather(partial(read_slice, self._storage, plan), tasks, plan.output_schema)
+            read = partial(read_lookup, self._storage, plan)
+            return gather(self._storage, read, [tasks], plan.output_schema, lambda _: 0)
+        read_one = partial(read_slice, self._storage, plan)
+        return gather(self._storage, read_one, tasks, plan.output_schema, _held_bytes)
 
     def to_batches(
         self,
@@ -130,11 +133,10 @@ class Snapshot:
         mode: Mode = "snapshot",
         meta_columns: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows batch by batch: memory holds the logs of one slice and one batch."""
+        """The rows batch by batch: memory holds the logs of one slice and one batch; on an object store some small slices."""
         plan, tasks = self.plan(columns, where, mode=mode, meta_columns=meta_columns)
-        for task in tasks:
-            for rows in read_slice(self._storage, plan, task):
-                yield from rows.to_batches()
+        for rows in map_ahead(self._storage, partial(read_slice, self._storage, plan), tasks, _held_bytes):
+            yield from rows.to_batches()
 
     def to_pandas(
         self,
@@ -164,7 +166,7 @@ class Snapshot:
     def count(self, where: Where | None = None, *, mode: Mode = "snapshot") -> int:
         """The number of rows; without a filter mostly from file footers and keys."""
         plan, tasks = self.plan((), where, mode=mode)
-        return sum(count_slice(self._storage, plan, task) for task in tasks)
+        return sum(map_slices(self._storage, partial(count_slice, self._storage, plan), tasks, size=_held_bytes))
 
     def __repr__(self) -> str:
         slices = self.view.slices()
@@ -184,3 +186,7 @@ class Snapshot:
             logs = text_bytes(sum(log.size for log in s.logs)) if s.logs else ""
             rows.append((s.group.partition or "(none)", s.group.file_id, s.barrier, base, len(s.logs), logs))
         return Grid(("partition", "file group", "slice", "base", "logs", "log bytes"), rows, right={3, 4, 5})
+
+
+def _held_bytes(task: SliceTask) -> int:
+    return task.held_bytes

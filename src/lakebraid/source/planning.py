@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from lakebraid.reading.plan import Mode
 from lakebraid.spark.read import packed
 from lakebraid.spark.schemas import to_spark
 from lakebraid.storage import open_storage
+from lakebraid.storage.parallel import map_ahead
 from lakebraid.tasks.changes.cdc_form import CDC_SCHEMA, cdc_rows
 from lakebraid.tasks.changes.diff import CHANGE_FIELDS, CHANGE_TYPE, ChangeTask, changes_schema, read_changes
 from lakebraid.tasks.reading.key_filter import read_lookup
@@ -94,16 +96,18 @@ def read_part(shared: SourcePlan, part: Part) -> Iterator[pa.Table]:
         if plan.keys is not None:
             yield from read_lookup(storage, plan, tasks)
             return
-        for task in tasks:
-            yield from read_slice(storage, plan, task)
+        yield from map_ahead(storage, partial(read_slice, storage, plan), tasks, lambda task: task.held_bytes)
         return
-    for change in part:
-        if isinstance(change, ChangeTask):
-            kinds = said.form != "latest_state"
-            rows = read_changes(storage, plan, change, images=said.form == "cdc", kinds=kinds)
-            for table in cdc_rows(rows) if said.form == "cdc" else rows:
-                found = table if said.form != "latest_state" else _latest(table)
-                yield found.select(list(shared.columns))
+
+    def changed(change: ChangeTask) -> Iterator[pa.Table]:
+        kinds = said.form != "latest_state"
+        rows = read_changes(storage, plan, change, images=said.form == "cdc", kinds=kinds)
+        for table in cdc_rows(rows) if said.form == "cdc" else rows:
+            found = table if said.form != "latest_state" else _latest(table)
+            yield found.select(list(shared.columns))
+
+    changes = [change for change in part if isinstance(change, ChangeTask)]
+    yield from map_ahead(storage, changed, changes, lambda change: change.held_bytes)
 
 
 def open_table(said: ReadOptions) -> Table:

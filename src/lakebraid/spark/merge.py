@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lakebraid.errors import EnvironmentProblem
 from lakebraid.spark.read import packed
 from lakebraid.spark.start.workers import spare_imports, use_this_python
 from lakebraid.storage import open_storage
+from lakebraid.storage.parallel import map_ahead
 from lakebraid.tasks.merging.compact import MergeContext, RunTask, SizedTask
 from lakebraid.tasks.staged_file import STAGED_SCHEMA, StagedFile, staged_from_arrow, staged_to_arrow
 
@@ -47,12 +49,16 @@ def _job(spark: SparkSession, context: MergeContext, tasks: Sequence[SizedTask],
         storage = open_storage(context.read.url, dict(context.read.options))
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                for task in packs[index]:
-                    yield staged_to_arrow(run_task(storage, context, task))
+                work = partial(run_task, storage, context)
+                yield staged_to_arrow(map_ahead(storage, work, packs[index], _held_bytes))
 
     use_this_python(spark)
     count = len(packs)
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(STAGED_SCHEMA))
+
+
+def _held_bytes(task: SizedTask) -> int:
+    return limits.SLICE_UNFOLDS * task.size
 
 
 def _failed(context: MergeContext, error: Exception) -> EnvironmentProblem:

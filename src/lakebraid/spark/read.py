@@ -7,12 +7,10 @@ is wanted but the number of rows, the driver counts slices with logs at once, un
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +21,7 @@ from lakebraid.model.predicate.parse import to_text
 from lakebraid.spark.start.session import session
 from lakebraid.spark.start.workers import spare_imports, use_this_python
 from lakebraid.storage import Storage, open_storage
+from lakebraid.storage.parallel import map_ahead, map_slices
 from lakebraid.tasks.changes.diff import ChangeTask, changes_schema, read_changes
 from lakebraid.tasks.reading.count import count_slice
 from lakebraid.tasks.reading.key_filter import read_lookup
@@ -33,6 +32,8 @@ _ROW = pa.schema([pa.field("_row", pa.int8())])
 """What stands for a row when no column is wanted and only their number matters."""
 
 T = TypeVar("T")
+_Read: TypeAlias = Callable[[Storage, T], Iterator[pa.Table]]
+"""What gives the rows of one task."""
 
 
 def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spark: SparkSession | None) -> DataFrame:
@@ -48,11 +49,11 @@ def read_spark(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask], spa
     if merged or not parts:
         sizes = [task.size for task in merged]
         if plan.columns:
-            parts.append(_map(spark, merged, sizes, plan.output_schema, _slice_reader(plan)))
+            parts.append(_map(spark, plan, merged, sizes, plan.output_schema, _slice_reader(plan), _held_bytes))
         elif sum(sizes) <= SPARK_COUNT_BYTES:
             parts.append(_counted(spark, storage, plan, merged))
         else:
-            parts.append(_map(spark, merged, sizes, _ROW, _slice_counter(plan)).select())
+            parts.append(_map(spark, plan, merged, sizes, _ROW, _slice_counter(plan), _held_bytes).select())
     return reduce(DataFrame.unionAll, parts)
 
 
@@ -63,7 +64,7 @@ def _lookup(spark: SparkSession, plan: ReadPlan, tasks: Sequence[SliceTask]) -> 
     units += [[task] for task in tasks if task.bucket is None]
     # Of a slice without the key only the key column is read, and with buckets only one slice at all.
     sizes = [sum(task.size for task in unit) // (4 * len(unit)) for unit in units]
-    return _map(spark, units, sizes, plan.output_schema, _key_reader(plan))
+    return _map(spark, plan, units, sizes, plan.output_schema, _key_reader(plan), lambda u: sum(map(_held_bytes, u)))
 
 
 def _partition(task: SliceTask) -> str:
@@ -75,10 +76,11 @@ def read_spark_changes(
 ) -> DataFrame:
     """The changes of all units as one lazy data frame."""
 
-    def read(task: ChangeTask) -> Iterator[pa.Table]:
-        return read_changes(open_storage(plan.url, dict(plan.options)), plan, task, images=images, kinds=kinds)
+    def read(storage: Storage, task: ChangeTask) -> Iterator[pa.Table]:
+        return read_changes(storage, plan, task, images=images, kinds=kinds)
 
-    return _map(spark or session(), tasks, [task.size for task in tasks], changes_schema(plan), read)
+    sizes = [task.size for task in tasks]
+    return _map(spark or session(), plan, tasks, sizes, changes_schema(plan), read, lambda task: task.held_bytes)
 
 
 def as_frame(rows: pa.Table, spark: SparkSession | None) -> DataFrame:
@@ -140,25 +142,29 @@ def _scan(spark: SparkSession, plan: ReadPlan, paths: list[str]) -> DataFrame:
     return frame.select(*[f"`{name.replace('`', '``')}`" for name in plan.columns])
 
 
-def _slice_reader(plan: ReadPlan) -> Callable[[SliceTask], Iterator[pa.Table]]:
-    def read(task: SliceTask) -> Iterator[pa.Table]:
-        return read_slice(open_storage(plan.url, dict(plan.options)), plan, task)
+def _held_bytes(task: SliceTask) -> int:
+    return task.held_bytes
+
+
+def _slice_reader(plan: ReadPlan) -> _Read[SliceTask]:
+    def read(storage: Storage, task: SliceTask) -> Iterator[pa.Table]:
+        return read_slice(storage, plan, task)
 
     return read
 
 
-def _key_reader(plan: ReadPlan) -> Callable[[Sequence[SliceTask]], Iterator[pa.Table]]:
-    def read(tasks: Sequence[SliceTask]) -> Iterator[pa.Table]:
-        return read_lookup(open_storage(plan.url, dict(plan.options)), plan, tasks)
+def _key_reader(plan: ReadPlan) -> _Read[Sequence[SliceTask]]:
+    def read(storage: Storage, tasks: Sequence[SliceTask]) -> Iterator[pa.Table]:
+        return read_lookup(storage, plan, tasks)
 
     return read
 
 
-def _slice_counter(plan: ReadPlan) -> Callable[[SliceTask], Iterator[pa.Table]]:
+def _slice_counter(plan: ReadPlan) -> _Read[SliceTask]:
     """As many rows of nothing as the slice has."""
 
-    def read(task: SliceTask) -> Iterator[pa.Table]:
-        missing = count_slice(open_storage(plan.url, dict(plan.options)), plan, task)
+    def read(storage: Storage, task: SliceTask) -> Iterator[pa.Table]:
+        missing = count_slice(storage, plan, task)
         while missing > 0:
             rows = min(missing, BATCH_ROWS)
             yield pa.Table.from_arrays([pa.nulls(rows, pa.int8())], schema=_ROW)
@@ -169,28 +175,29 @@ def _slice_counter(plan: ReadPlan) -> Callable[[SliceTask], Iterator[pa.Table]]:
 
 def _counted(spark: SparkSession, storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask]) -> DataFrame:
     """As many rows of nothing as the slices have, counted here and now: no Python task, and no rows to hand over."""
-    with ThreadPoolExecutor(min(len(tasks), os.cpu_count() or 1) or 1, "lakebraid-count") as pool:
-        rows = sum(pool.map(lambda task: count_slice(storage, plan, task), tasks))
+    rows = sum(map_slices(storage, partial(count_slice, storage, plan), tasks, size=lambda task: task.held_bytes))
     return spark.range(0, rows, 1, 1).select()
 
 
 def _map(
     spark: SparkSession,
+    plan: ReadPlan,
     tasks: Sequence[T],
     sizes: Sequence[int],
     schema: pa.Schema,
-    read: Callable[[T], Iterator[pa.Table]],
+    read: _Read[T],
+    held_bytes: Callable[[T], int],
 ) -> DataFrame:
     """A data frame of what `read` gives for all tasks; small ones share a Spark task."""
-    packs = packed(tasks, sizes)
+    packs, url, options = packed(tasks, sizes), plan.url, plan.options
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_imports()
+        storage = open_storage(url, dict(options))
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                for task in packs[index]:
-                    for rows in read(task):
-                        yield from rows.to_batches()
+                for rows in map_ahead(storage, partial(read, storage), packs[index], held_bytes):
+                    yield from rows.to_batches()
 
     use_this_python(spark)
     count = len(packs)

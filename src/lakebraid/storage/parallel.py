@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import Context, copy_context
 from typing import Any, Final, Generic, TypeVar
 
@@ -44,13 +45,54 @@ def map_calls(
 def map_slices(
     storage: object, work: Callable[[T], R], items: Iterable[T], *, size: Callable[[T], int] | None = None
 ) -> list[R]:
-    """The same for work that computes as well: on a local disk one thread for each core."""
-    return map_within(max(calls_at_once(storage), os.cpu_count() or 1), work, items, size=size)
+    """The same for work that computes as well: on a local disk one thread for each core, whatever they hold.
+
+    On an object store many may have begun, and of those that do not wait for the store one for each core goes on.
+    """
+    width = calls_at_once(storage)
+    if width < 2:
+        return map_within(os.cpu_count() or 1, work, items)
+
+    def compute(item: T) -> R:
+        with _CORES.computing():
+            return work(item)
+
+    return map_within(width, compute, items, size=size)
 
 
 def together(storage: object, *calls: Callable[[], Any]) -> list[Any]:
     """The results of calls that do not need each other's."""
     return map_calls(storage, lambda call: call(), calls)
+
+
+def map_ahead(
+    storage: object, work: Callable[[T], Iterable[R]], items: Sequence[T], size: Callable[[T], int]
+) -> Iterator[R]:
+    """All that the work gives for the items, in order, for those who take it step by step and do not keep it.
+
+    On an object store several items are worked on at once and what they give is kept so long, as far as `size` allows; a
+    large one, and each on a local disk, is worked on alone, as its results are taken.
+    """
+    for window in windows(storage, items, size):
+        if len(window) == 1:
+            yield from work(window[0])
+            continue
+        for found in map_slices(storage, lambda item: list(work(item)), window, size=size):
+            yield from found
+
+
+def windows(storage: object, items: Sequence[T], size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """The items in order, as many at a time as may be fetched at once and kept together; one by one on a local disk.
+
+    For those who need one after the other and may stop early, or cannot keep them all.
+    """
+    count, at = calls_at_once(storage), 0
+    while at < len(items):
+        held, until = size(items[at]), at + 1
+        while until < min(len(items), at + count) and held + size(items[until]) <= STORE_BYTES_AT_ONCE_MAX // 4:
+            held, until = held + size(items[until]), until + 1
+        yield items[at:until]
+        at = until
 
 
 def map_within(
@@ -61,6 +103,51 @@ def map_within(
     if width < 2 or len(wanted) < 2:
         return [work(item) for item in wanted]
     return _Batch(work, wanted, min(width, len(wanted)), size).run()
+
+
+def waiting() -> AbstractContextManager[None]:
+    """For calls to a store inside of the work of `map_slices`: others may compute meanwhile."""
+    return _CORES.waiting()
+
+
+class _Cores:
+    """Threads that compute: one for each core. More would take Python's lock from each other after every small step,
+    which takes longer than the steps. A thread counts from `computing` on, except while it is `waiting`.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self._free = threading.Semaphore(os.cpu_count() or 1)
+        self._mine = threading.local()
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        if getattr(self._mine, "is_counted", False):
+            yield  # work within work
+            return
+        free, mine = self._free, self._mine
+        with free:
+            mine.is_counted = True
+            try:
+                yield
+            finally:
+                mine.is_counted = False
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        if not getattr(self._mine, "is_counted", False):
+            yield
+            return
+        free, mine = self._free, self._mine
+        mine.is_counted = False
+        free.release()
+        try:
+            yield
+        finally:
+            free.acquire()
+            mine.is_counted = True
 
 
 class _Pool:
@@ -100,7 +187,9 @@ class _Pool:
 
 
 _POOL: Final = _Pool()
+_CORES: Final = _Cores()
 os.register_at_fork(after_in_child=_POOL.renew)
+os.register_at_fork(after_in_child=_CORES.renew)
 
 
 class _Batch(Generic[T, R]):
@@ -124,7 +213,7 @@ class _Batch(Generic[T, R]):
                 pass
         finally:
             # Whatever happens, nobody works behind the caller's back.
-            with self._changed:
+            with waiting(), self._changed:
                 self._next = len(self._items)
                 self._changed.wait_for(lambda: self._busy == 0)
         if self._failed:

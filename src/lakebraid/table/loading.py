@@ -23,6 +23,7 @@ from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline, build_timeline, recent_names
+from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
@@ -247,9 +248,8 @@ def _list_files(storage: Storage) -> tuple[tuple[DataFile, ...], tuple[str, ...]
 def _objects(storage: Storage) -> Iterable[ObjectInfo]:
     files, folders = storage.list_folder("")
     yield from files
-    for folder in folders:
-        if folder != ".hoodie":
-            yield from storage.list(folder)
+    for below in map_calls(storage, storage.list, [folder for folder in folders if folder != ".hoodie"]):
+        yield from below
 
 
 def load_compaction_plan(table: TableAt, instant: Instant) -> CompactionPlan:

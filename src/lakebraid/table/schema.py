@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,20 +18,28 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.schema.conform import without_meta
 from lakebraid.model.timeline.slicing import BaseFile, GroupId
 from lakebraid.model.timeline.timeline import Timeline
+from lakebraid.storage.parallel import calls_at_once, map_calls
 from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit
+
+_LOOKS_AT_ONCE: Final = 2
+"""Newest writes whose schema an object store is asked for together: behind a compaction stands a write, mostly."""
 
 KEEPS_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX", "BUCKET_RESCALE"})
 """Operations that move rows and cannot change the schema; theirs may be older than the table's."""
 
 
-def load_schema(table: TableAt, timeline: Timeline, bases: Mapping[GroupId, list[BaseFile]]) -> pa.Schema:
+def stated_schema(table: TableAt, timeline: Timeline) -> str | None:
     """The schema of the completed write with the greatest start, as Hudi's readers choose it (FORMAT, trap 33).
 
-    Without any: that of an archived write, of the table's creation, of the newest base file; else no columns.
+    Without any: that of an archived write, of the table's creation; else None.
     """
-    text = _newest(table, timeline) or _archived(table, timeline) or table.config.create_schema
+    return _newest(table, timeline) or _archived(table, timeline) or table.config.create_schema
+
+
+def parse_schema(table: TableAt, text: str | None, bases: Mapping[GroupId, list[BaseFile]]) -> pa.Schema:
+    """What the stated schema says; without one the columns of the newest base file, else none."""
     if text:
         stated = without_meta(parse_avro_schema(text, f"the schema of {table.storage.url}"))
         if not stated:
@@ -51,11 +61,13 @@ def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:
 
 def _newest(table: TableAt, timeline: Timeline) -> str | None:
     fallback = None
-    for instant in sorted(timeline.writes, key=lambda i: i.request_time, reverse=True):
-        metadata = load_commit(table, instant)
-        if metadata.schema and metadata.operation not in KEEPS_SCHEMA:
-            return metadata.schema
-        fallback = fallback or metadata.schema
+    instants = sorted(timeline.writes, key=lambda i: i.request_time, reverse=True)
+    at_once = min(_LOOKS_AT_ONCE, calls_at_once(table.storage))
+    for first in range(0, len(instants), at_once):
+        for metadata in map_calls(table.storage, partial(load_commit, table), instants[first : first + at_once]):
+            if metadata.schema and metadata.operation not in KEEPS_SCHEMA:
+                return metadata.schema
+            fallback = fallback or metadata.schema
     return fallback
 
 

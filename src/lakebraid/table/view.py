@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,16 +14,18 @@ from lakebraid import limits
 from lakebraid.digits import whole_number
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.names import BaseFileName, State
+from lakebraid.format.timeline.plans import CompactionPlan
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import BaseFile, FileGroup, FileSlice, GroupId, LogFile, build_groups
 from lakebraid.model.timeline.timeline import Timeline
+from lakebraid.storage.parallel import map_calls, together
 from lakebraid.table.at import TableAt
 from lakebraid.table.expiry import check_retained
 from lakebraid.table.loading import DataFile, Loaded, load_commit, load_compaction_plan, load_table, pause
 from lakebraid.table.replaced import load_replaced
 from lakebraid.table.restores import check_not_restored
-from lakebraid.table.schema import load_schema
+from lakebraid.table.schema import parse_schema, stated_schema
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,7 @@ def load_views(table: TableAt, times: Sequence[str | None]) -> list[View]:
     """Views of several moments out of one loading. What vanishes under our hands makes us start again."""
     for attempt in range(limits.READ_ATTEMPTS_MAX):
         try:
-            loaded = load_table(table)
-            return [_build_view(table, loaded, time) for time in times]
+            return map_calls(table.storage, partial(_build_view, table, load_table(table)), times)
         except ObjectNotFound:
             if attempt + 1 == limits.READ_ATTEMPTS_MAX:
                 raise
@@ -73,16 +75,25 @@ def _build_view(table: TableAt, loaded: Loaded, as_of: str | None) -> View:
     newest = loaded.timeline.until or "0"
     time = newest if as_of is None else min(as_of, newest)
     timeline = loaded.timeline.as_of(time)
-    replaced = load_replaced(table, timeline)
-    if as_of is not None and as_of < newest:
-        check_not_restored(table, loaded.timeline, time)
-        check_retained(table, loaded, time, replaced)
+
+    def retained() -> dict[GroupId, Instant]:
+        replaced = load_replaced(table, timeline)
+        if as_of is not None and as_of < newest:
+            together(
+                table.storage,
+                lambda: check_not_restored(table, loaded.timeline, time),
+                lambda: check_retained(table, loaded, time, replaced),
+            )
+        return replaced
+
+    replaced, planned, stated = together(
+        table.storage, retained, lambda: _planned(table, timeline), lambda: stated_schema(table, timeline)
+    )
     bases, logs = _committed(loaded.files, timeline, table.config)
     bases = _without_twins(table, bases, timeline)
     logs = _without_twin_logs(table, logs, timeline)
-    planned = _planned(table, timeline)
     groups = build_groups(bases, logs, planned, replaced)
-    schema = load_schema(table, timeline, bases)
+    schema = parse_schema(table, stated, bases)
     return View(table.config, timeline, time, schema, groups, loaded.partitions, replaced)
 
 
@@ -168,13 +179,15 @@ def _numbers(token: str) -> tuple[int, ...]:
 def _planned(table: TableAt, timeline: Timeline) -> dict[GroupId, set[str]]:
     """Which groups wait for which pending compaction. A torn plan is passed over: it opens no slice (scenario F20)."""
     planned: dict[GroupId, set[str]] = defaultdict(set)
-    for instant in timeline.pending:
-        if instant.kind != "compaction":
-            continue
-        try:
-            plan = load_compaction_plan(table, instant)
-        except CorruptFile:
-            continue
-        for operation in plan.operations:
+    pending = [i for i in timeline.pending if i.kind == "compaction"]
+    for instant, plan in zip(pending, map_calls(table.storage, partial(_plan, table), pending), strict=True):
+        for operation in plan.operations if plan is not None else ():
             planned[GroupId(operation.partition_path, operation.file_id)].add(instant.request_time)
     return planned
+
+
+def _plan(table: TableAt, instant: Instant) -> CompactionPlan | None:
+    try:
+        return load_compaction_plan(table, instant)
+    except CorruptFile:
+        return None

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound, SnapshotExpired
+from lakebraid.storage.parallel import calls_at_once, waiting
 from lakebraid.storage.protocol import Storage
 
 
@@ -20,7 +21,8 @@ def in_partition(partition: str, name: str) -> str:
 def read_log(storage: Storage, name: str) -> bytes:
     """A whole log file; SnapshotExpired if it was removed since the snapshot was taken."""
     try:
-        return storage.read(name, limits.LOG_FILE_BYTES_MAX)
+        with waiting():
+            return storage.read(name, limits.LOG_FILE_BYTES_MAX)
     except ObjectNotFound as error:
         raise _vanished(storage, name) from error
 
@@ -28,17 +30,21 @@ def read_log(storage: Storage, name: str) -> bytes:
 def open_base(storage: Storage, name: str) -> Any:
     """A base file, for reading parts of it; SnapshotExpired as above."""
     try:
-        return storage.open_input(name)
+        with waiting():
+            return storage.open_input(name)
     except ObjectNotFound as error:
         raise _vanished(storage, name) from error
 
 
 def base_source(storage: Storage, name: str, size: int) -> Any:
-    """A base file as Arrow reads it; a small one of a remote store in memory."""
-    source = open_base(storage, name)
-    if isinstance(source, pa.PythonFile) and size <= limits.PARQUET_WHOLE_BYTES_MAX:
-        return pa.BufferReader(storage.read(name, size))
-    return source
+    """A base file as Arrow reads it; a small one of an object store in memory, fetched by one request."""
+    if calls_at_once(storage) < 2 or size > limits.PARQUET_WHOLE_BYTES_MAX:
+        return open_base(storage, name)
+    try:
+        with waiting():
+            return pa.BufferReader(storage.read(name, size))
+    except ObjectNotFound as error:
+        raise _vanished(storage, name) from error
 
 
 def _vanished(storage: Storage, name: str) -> SnapshotExpired:

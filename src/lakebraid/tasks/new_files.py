@@ -21,7 +21,7 @@ from lakebraid.errors import CorruptFile, InvalidArgument, ObjectExists, ObjectN
 from lakebraid.format.names import MarkerName
 from lakebraid.format.properties import PartitionMetadata, format_partition_metadata
 from lakebraid.storage.names import check_names
-from lakebraid.storage.parallel import calls_at_once, map_calls, together
+from lakebraid.storage.parallel import calls_at_once, map_calls, together, waiting
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.staged_file import StagedFile
@@ -150,7 +150,8 @@ def _create(storage: Storage, name: str, data: bytes) -> bool:
     """Whether the object was made now; False if there was one. Asked again while the answer stays out."""
     for attempt in range(1, limits.PLACE_ATTEMPTS_MAX + 1):
         try:
-            storage.create(name, data)
+            with waiting():
+                storage.create(name, data)
         except ObjectExists:
             return False
         except OutcomeUnknown:

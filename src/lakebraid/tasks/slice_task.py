@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakebraid import limits
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.predicate.parse import Predicate, columns_of
 from lakebraid.model.predicate.tree import column_path
@@ -87,6 +88,12 @@ class SliceTask:
         kept = [(n, t) for n, t in zip(self.log_names, self.log_request_times, strict=True) if n in names]
         log_names, times = (tuple(n for n, _ in kept), tuple(t for _, t in kept))
         return replace(self, base_name=None, base_size=0, log_names=log_names, log_request_times=times)
+
+    @property
+    def held_bytes(self) -> int:
+        """What a merge of the slice holds in memory, about: all of its logs, and a piece of its base file."""
+        base = min(self.base_size, limits.PARQUET_WHOLE_BYTES_MAX)
+        return limits.SLICE_UNFOLDS * (max(0, self.size - self.base_size) + base)
 
     @property
     def has_late_log(self) -> bool:

@@ -7,10 +7,8 @@ else in this process. The simulator has its own. Nothing else in the services kn
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +19,7 @@ from lakebraid import limits
 from lakebraid.format.log.blocks import BlockType, read_blocks
 from lakebraid.model.log_order import BlockOrigin
 from lakebraid.model.merge_rules import MergeRules
+from lakebraid.storage.parallel import map_slices
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import read_log
 from lakebraid.tasks.merging.compact import MergeContext, RunTask, SizedTask
@@ -61,17 +60,16 @@ def load_marks(storage: Storage, name: str) -> Marks:
 def run_local(
     storage: Storage, context: MergeContext, tasks: Sequence[SizedTask], run_task: RunTask, check: Check
 ) -> list[StagedFile]:
-    """The files of all tasks, run in this process by as many threads as it has processors."""
+    """The files of all tasks, run in this process: on a disk by as many threads as it has processors, on an object store by
+    as many as there are tasks to wait for, as far as memory allows.
+    """
 
     def run(task: SizedTask) -> list[StagedFile]:
         check()
         return run_task(storage, context, task)
 
-    workers = min(len(tasks), os.cpu_count() or 1)
-    if workers < 2:
-        return [file for task in tasks for file in run(task)]
-    with ThreadPoolExecutor(workers, "lakebraid-compact") as pool:
-        return [file for files in pool.map(run, tasks) for file in files]
+    done = map_slices(storage, run, tasks, size=lambda task: limits.SLICE_UNFOLDS * task.size)
+    return [file for files in done for file in files]
 
 
 @dataclass(frozen=True, slots=True)

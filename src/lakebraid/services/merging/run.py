@@ -21,6 +21,7 @@ from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.services.merging.engine import LOCAL, MergeEngine
 from lakebraid.services.merging.tasks import merge_context
 from lakebraid.services.settings import Opened
+from lakebraid.storage.parallel import map_calls, together
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.merging.compact import RunTask, SizedTask
@@ -181,9 +182,12 @@ def _clear_way(
     What earlier executors left can never be published any more, and holds what we are about to write again: it goes.
     """
     storage = opened.storage
-    found = list(_list_files(storage, partitions))
-    storage.delete([info.name for info in found if held.is_left_behind(info.name)])
-    schema = opened.writing.schema(opened.ledger)
+    found, schema = together(
+        storage, lambda: list(_list_files(storage, partitions)), lambda: opened.writing.schema(opened.ledger)
+    )
+    left_behind = [info.name for info in found if held.is_left_behind(info.name)]
+    if left_behind:
+        storage.delete(left_behind)
     if schema is None:
         url = storage.url
         raise CorruptFile(f"{url} has a {_SPOKEN[action]} plan and no schema. Nothing was changed.", path=url)
@@ -191,8 +195,7 @@ def _clear_way(
 
 
 def _list_files(storage: Storage, partitions: Iterable[str]) -> Iterator[ObjectInfo]:
-    for partition in sorted({*partitions}):
-        files, _ = storage.list_folder(partition)
+    for files, _ in map_calls(storage, storage.list_folder, sorted({*partitions})):
         yield from files
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
+from lakebraid.storage.parallel import waiting
+
 
 class _Ranges(Protocol):
     def read_range(self, name: str, start: int, length: int) -> bytes: ...
@@ -27,7 +29,8 @@ class ObjectFile:
     def read(self, length: int | None = -1) -> bytes:
         remaining = max(0, self._size - self._position)
         length = remaining if length is None or length < 0 else min(length, remaining)
-        data = self._storage.read_range(self._name, self._position, length) if length else b""
+        with waiting():
+            data = self._storage.read_range(self._name, self._position, length) if length else b""
         self._position += len(data)
         return data
 

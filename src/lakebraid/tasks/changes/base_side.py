@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.ordering import Bools, order_keys
-from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.lookup.find import file_keys
-from lakebraid.tasks.reading.base_rows import OpenBase, Sought, greatest, open_base_of, rows_of_keys
+from lakebraid.tasks.reading.base_rows import OpenBase, Sought, greatest, rows_of_keys
 from lakebraid.tasks.reading.versions import Versions
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
@@ -47,12 +46,11 @@ class Asked:
 
 
 def rows_beneath(
-    storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema, layers: Layers, asked: Asked
+    base: OpenBase | None, plan: ReadPlan, task: SliceTask, schema: pa.Schema, layers: Layers, asked: Asked
 ) -> Iterator[pa.Table]:
-    """Rows of the base file of the slice `task`; of keys that surpass them only that they are there, or nothing."""
-    if task.base_name is None:
+    """Rows of the base file of the slice `task`, if it has one; of keys that surpass them only that they are there, or nothing."""
+    if base is None:
         return
-    base = open_base_of(storage, task)
     bound = _bound(base, plan, task)
     sought = _sought(layers, asked, bound)
     sought = _possible(base, sought)

@@ -13,11 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebraid import limits
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.ordering import Bools, Ints
+from lakebraid.storage.parallel import calls_at_once, together
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.changes.base_side import Asked, Layers, rows_beneath
-from lakebraid.tasks.reading.blocks import Known
+from lakebraid.tasks.reading.base_rows import OpenBase, base_of
+from lakebraid.tasks.reading.blocks import Known, placed_blocks
 from lakebraid.tasks.reading.read import merge_slice, read_slice
 from lakebraid.tasks.reading.versions import load_versions, row_keys
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
@@ -58,6 +61,11 @@ class ChangeTask:
             return sum(s.size for s in (*self.before, *self.after))
         base = self.after[0].base_size
         return self.after[0].size - base + base // 4
+
+    @property
+    def held_bytes(self) -> int:
+        """What a comparison holds in memory, about."""
+        return limits.SLICE_UNFOLDS * self.size
 
 
 def changes_schema(plan: ReadPlan) -> pa.Schema:
@@ -140,15 +148,24 @@ def _same_base(
     old, new = task.before[0], task.after[0]
     schema = plan.read_schema((*plan.columns, *plan.rules.key_columns), new)
     known = Known()
+    base = _fetched(storage, plan, new, known)
     fresh = load_versions(storage, plan, task.new_logs or new, schema, known=known)
     if fresh is None:
         return None
     keys = fresh.keys.unique()
     earlier, later = (load_versions(storage, plan, side, schema, keys, known) for side in (old, new))
     how = Asked(images=images, kinds=kinds)
-    base = list(rows_beneath(storage, plan, new, schema, Layers(keys, earlier, later), how))
-    before, after = (merge_slice(base, versions, plan, side) for versions, side in ((earlier, old), (later, new)))
+    beneath = list(rows_beneath(base, plan, new, schema, Layers(keys, earlier, later), how))
+    before, after = (merge_slice(beneath, versions, plan, side) for versions, side in ((earlier, old), (later, new)))
     return _one_table(before, plan), _one_table(after, plan)
+
+
+def _fetched(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known) -> OpenBase | None:
+    """The base file of a slice, if it has one; on an object store its logs are read meanwhile, if they are small enough to stay."""
+    is_ahead = calls_at_once(storage) > 1 and task.size - task.base_size <= limits.KEPT_BLOCK_BYTES_MAX
+    logs = [lambda: placed_blocks(storage, plan, task, known)] if is_ahead else []
+    base: OpenBase | None = together(storage, lambda: base_of(storage, task), *logs)[0]
+    return base
 
 
 def _one_table(tables: Iterable[pa.Table], plan: ReadPlan) -> pa.Table:

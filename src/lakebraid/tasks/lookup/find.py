@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,10 @@ from lakebraid import limits
 from lakebraid.format.parquet.bloom import MAX_KEY, MIN_KEY, BloomFilter, parse_filter
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.ordering import Bools, Ints
+from lakebraid.storage.parallel import map_calls, windows
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.reading.read import base_keys, open_parquet, read_slice
+from lakebraid.tasks.reading.base_rows import OpenBase, base_of
+from lakebraid.tasks.reading.read import base_keys, read_slice
 from lakebraid.tasks.reading.versions import load_versions, row_keys
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
@@ -52,12 +55,6 @@ class FileKeys:
         return np.asarray(inside).astype(np.bool_)
 
 
-def load_file_keys(storage: Storage, name: str, size: int) -> FileKeys:
-    """The footer of a base file. SnapshotExpired if it was removed."""
-    metadata = open_parquet(storage, name, size).metadata
-    return file_keys(metadata.num_rows, metadata.metadata or {})
-
-
 def file_keys(rows: int, entries: Mapping[bytes, bytes]) -> FileKeys:
     """What the entries of a footer say."""
     least, greatest = (entries.get(key.encode()) for key in (MIN_KEY, MAX_KEY))
@@ -86,17 +83,17 @@ def find_homes(
             found = found[_are_alive(storage, plan, task, keys.take(pa.array(found)))]
         homes[found] = number
 
-    for number, task in enumerate(tasks):
+    for number, (task, base) in enumerate(_opened(storage, tasks)):
         left = np.flatnonzero(homes < 0)
-        if task.base_name is not None:
-            known = load_file_keys(storage, task.base_name, task.base_size)
+        if base is not None:
+            known = file_keys(base.file.metadata.num_rows, base.file.metadata.metadata or {})
             rows[number] = known.rows
             left = left[known.may_hold(texts if len(left) == len(keys) else texts.take(pa.array(left)))]
         if len(left):
             wanted = keys.take(pa.array(left))
             held = [
                 np.asarray(pc.index_in(k, value_set=wanted).drop_null())
-                for k in slice_keys(storage, plan, task, wanted)
+                for k in slice_keys(storage, plan, task, wanted, base)
             ]
             found = left[np.concatenate(held)] if held else left[:0]
             settle(number, task, found, are_certain=not (may_have_moved and task.log_names))
@@ -108,6 +105,12 @@ def find_homes(
                 are_held = np.asarray(pc.is_in(wanted, value_set=in_logs)).astype(np.bool_)
                 settle(number, task, left[are_held], are_certain=False)
     return np.where(homes < 0, dead, homes), rows
+
+
+def _opened(storage: Storage, tasks: Sequence[SliceTask]) -> Iterator[tuple[SliceTask, OpenBase | None]]:
+    """Slices with their base files; of an object store the next ones are opened together."""
+    for window in windows(storage, tasks, lambda task: min(task.base_size, limits.PARQUET_WHOLE_BYTES_MAX)):
+        yield from zip(window, map_calls(storage, partial(base_of, storage), window), strict=True)
 
 
 def _are_alive(storage: Storage, plan: ReadPlan, task: SliceTask, keys: pa.Array) -> Bools:
@@ -141,10 +144,13 @@ def _unsure_keys(storage: Storage, plan: ReadPlan, task: SliceTask, wanted: pa.A
     return None if versions is None else versions.keys.unique()
 
 
-def slice_keys(storage: Storage, plan: ReadPlan, task: SliceTask, wanted: pa.Array | None) -> Iterator[pa.Array]:
-    """The keys of a slice's base file, or of its log files where a group begins with them."""
-    if task.base_name is not None:
-        yield from base_keys(storage, plan, task)
+def slice_keys(
+    storage: Storage, plan: ReadPlan, task: SliceTask, wanted: pa.Array | None, base: OpenBase | None = None
+) -> Iterator[pa.Array]:
+    """The keys of a slice's base file, which may be open already, or of its log files where a group begins with them."""
+    base = base_of(storage, task) if base is None else base
+    if base is not None:
+        yield from base_keys(base, plan, task)
         return
     schema = plan.read_schema(plan.rules.key_columns, task)
     versions = load_versions(storage, plan, task, schema, wanted)

@@ -74,6 +74,11 @@ def open_base_of(storage: Storage, task: SliceTask) -> OpenBase:
     return OpenBase(open_parquet_file(source, task.base_size, name), source, name, task.base_size)
 
 
+def base_of(storage: Storage, task: SliceTask) -> OpenBase | None:
+    """The same of any slice; None if it has no base file."""
+    return None if task.base_name is None else open_base_of(storage, task)
+
+
 def rows_of_keys(
     base: OpenBase,
     plan: ReadPlan,

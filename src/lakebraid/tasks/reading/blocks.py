@@ -23,6 +23,7 @@ from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.log_order import BlockOrigin, Placed, place_blocks, place_blocks_layout1
 from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.schema.conform import widen
+from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import read_log
 from lakebraid.tasks.reading.cache import KEPT
@@ -67,18 +68,21 @@ class Known:
 
 def placed_blocks(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known | None = None) -> list[PlacedBlock]:
     """The blocks of the slice's logs that count, in merging order."""
-    blocks = []
     logs = {} if known is None else known.logs
-    for name in task.log_names:
-        found = logs.get(name)
-        if found is None:
-            data = read_log(storage, name)
-            found = read_blocks(data, name).blocks
-            if len(data) <= limits.KEPT_BLOCK_BYTES_MAX:
-                logs[name] = found
-        blocks += [(block, name) for block in found]
+    missing = [name for name in task.log_names if name not in logs]
+    found: dict[str, Sequence[LogBlock]] = {}
+    for name, (data, read) in zip(missing, map_calls(storage, partial(_read, storage), missing), strict=True):
+        found[name] = read
+        if len(data) <= limits.KEPT_BLOCK_BYTES_MAX:
+            logs[name] = read
+    blocks = [(block, name) for name in task.log_names for block in found.get(name) or logs.get(name, ())]
     placed = [p for p in _placed(blocks, plan, task) if not task.before or p.request_time < task.before]
     return [PlacedBlock(blocks[p.index][0], _where(*blocks[p.index]), p.request_time) for p in placed]
+
+
+def _read(storage: Storage, name: str) -> tuple[bytes, Sequence[LogBlock]]:
+    data = read_log(storage, name)
+    return data, read_blocks(data, name).blocks
 
 
 def _where(block: LogBlock, name: str) -> str:

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from lakebraid.model.keys.buckets import bucket_ids
 from lakebraid.model.keys.keys import render_values
+from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
+from lakebraid.tasks.reading.base_rows import base_of
 from lakebraid.tasks.reading.read import base_keys, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
@@ -29,9 +32,15 @@ def read_lookup(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask]) ->
     by_partition: dict[str, list[SliceTask]] = defaultdict(list)
     for task in tasks:
         by_partition[task.partition].append(task)
-    for group in by_partition.values():
-        for task in _needed(storage, plan, group):
-            yield from read_slice(storage, plan, task)
+    needed = map_calls(storage, partial(_needed, storage, plan), list(by_partition.values()))
+    found = map_calls(
+        storage,
+        lambda task: list(read_slice(storage, plan, task)),
+        [task for group in needed for task in group],
+        size=lambda task: task.held_bytes,
+    )
+    for rows in found:
+        yield from rows
 
 
 def _needed(storage: Storage, plan: ReadPlan, tasks: list[SliceTask]) -> list[SliceTask]:
@@ -47,7 +56,7 @@ def _needed(storage: Storage, plan: ReadPlan, tasks: list[SliceTask]) -> list[Sl
 
 def _is_proven(storage: Storage, plan: ReadPlan, task: SliceTask, count: int) -> bool:
     """Whether enough keys of the bucket's base file hash to it."""
-    for keys in base_keys(storage, plan, task):
+    for keys in base_keys(base_of(storage, task), plan, task):
         some = render_values(keys.slice(0, 16 * WITNESSES))
         found = bucket_ids(some, plan.rules.identity_columns[:-1], count)
         return len(found) >= WITNESSES and bool((found == task.bucket).all())

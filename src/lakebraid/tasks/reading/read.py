@@ -16,9 +16,10 @@ from lakebraid.model.predicate.arrow import ColumnStats, may_match, to_arrow
 from lakebraid.model.predicate.parse import Predicate, columns_of
 from lakebraid.model.predicate.tree import column_path
 from lakebraid.model.schema.conform import conform, widen
+from lakebraid.storage.parallel import together
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import open_base
-from lakebraid.tasks.reading.base_rows import Sought, open_base_of, rows_of_keys
+from lakebraid.tasks.data_files import base_source
+from lakebraid.tasks.reading.base_rows import OpenBase, Sought, base_of, open_base_of, rows_of_keys
 from lakebraid.tasks.reading.blocks import placed_blocks
 from lakebraid.tasks.reading.columns import Keeping
 from lakebraid.tasks.reading.merge import merge
@@ -43,9 +44,21 @@ def read_slice(
     """
     keys = plan.keys if keys is None else keys
     schema = plan.read_schema((*plan.columns, *(plan.rules.key_columns if keys is not None else ())), task)
-    versions = load_versions(storage, plan, task, schema, keys) if task.log_names else None
-    base = _base_batches(storage, plan, task, schema, keys, with_ranks=keeping is not None or versions is not None)
-    return merge_slice(base, versions, plan, task, buried=buried, keeping=keeping)
+    versions, base = open_slice(storage, plan, task, schema, keys)
+    rows = base_batches(base, plan, task, schema, keys, with_ranks=keeping is not None or versions is not None)
+    return merge_slice(rows, versions, plan, task, buried=buried, keeping=keeping)
+
+
+def open_slice(
+    storage: Storage, plan: ReadPlan, task: SliceTask, schema: pa.Schema, keys: pa.Array | None = None
+) -> tuple[Versions | None, OpenBase | None]:
+    """The versions in the slice's logs, if there are any, and its base file, if it has one: neither waits for the other."""
+    versions, base = together(
+        storage,
+        lambda: load_versions(storage, plan, task, schema, keys) if task.log_names else None,
+        lambda: base_of(storage, task),
+    )
+    return versions, base
 
 
 def may_have_ranks(storage: Storage, plan: ReadPlan, task: SliceTask) -> bool:
@@ -76,8 +89,8 @@ def merge_slice(
             yield wanted.select([*plan.columns, *ranks])
 
 
-def _base_batches(
-    storage: Storage,
+def base_batches(
+    base: OpenBase | None,
     plan: ReadPlan,
     task: SliceTask,
     schema: pa.Schema,
@@ -89,10 +102,9 @@ def _base_batches(
 
     Ranks that the file keeps come along if they are asked for.
     """
-    if task.base_name is None:
+    if base is None:
         return
     where = _about_keys(plan) if task.log_names else plan.where
-    base = open_base_of(storage, task)
     file = base.file
     believed = _believed(file, where, plan, task)
     groups = [g for g in range(file.metadata.num_row_groups) if _may_match(file, g, where, believed)]
@@ -103,7 +115,7 @@ def _base_batches(
         return
     ranks = [RANKS] if with_ranks and RANKS in known else []
     if present:
-        tables = read_parquet_rows(file, base.source, groups, [*present, *ranks], task.base_name)
+        tables = read_parquet_rows(file, base.source, groups, [*present, *ranks], base.name)
     else:
         tables = _nothing(sum(file.metadata.row_group(group).num_rows for group in groups))
     # A file of an older schema may be narrow and the table wide.
@@ -112,7 +124,7 @@ def _base_batches(
     for table in tables:
         for first in range(0, table.num_rows, rows_max):
             part = table.slice(first, rows_max)
-            rows = conform(part, schema, task.base_name) if present else _nulls(part.num_rows, schema)
+            rows = conform(part, schema, base.name) if present else _nulls(part.num_rows, schema)
             yield with_ranks_of(rows, part)
 
 
@@ -131,16 +143,16 @@ def _nothing(rows: int) -> Iterator[pa.Table]:
         yield pa.table({"rows": pa.nulls(min(limits.BATCH_ROWS, rows - first))})
 
 
-def base_keys(storage: Storage, plan: ReadPlan, task: SliceTask) -> Iterator[pa.Array]:
-    """The keys of the base file's rows, batch by batch, and nothing else of them."""
+def base_keys(base: OpenBase | None, plan: ReadPlan, task: SliceTask) -> Iterator[pa.Array]:
+    """The keys of the rows of a slice's base file, batch by batch, and nothing else of them."""
     key_schema = pa.schema([f for f in plan.schema if f.name in plan.rules.key_columns])
-    for rows in _base_batches(storage, plan, task, key_schema, None):
+    for rows in base_batches(base, plan, task, key_schema, None):
         yield row_keys(rows, plan.rules)
 
 
 def open_parquet(storage: Storage, name: str, size: int) -> pq.ParquetFile:
     """A base file, its footer held against the limits before any page is decoded."""
-    return open_parquet_file(open_base(storage, name), size, name)
+    return open_parquet_file(base_source(storage, name, size), size, name)
 
 
 def _about_keys(plan: ReadPlan) -> Predicate | None:
