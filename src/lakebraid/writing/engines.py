@@ -33,9 +33,13 @@ class Engines:
         `ready` returns when data files may be put; until then they may be made, and announced.
         """
         self.ready = ready
-        self.local = local or LocalEngine(storage, lambda: self.ready())
+        self.local = local or LocalEngine(storage, self.await_ready)
         self._storage, self._tag, self._evaluated = storage, tag, evaluated
         self._frames: Engine | None = None
+
+    def await_ready(self) -> None:
+        """Returns when data files may be put; RolledBack if the write has not begun."""
+        self.ready()
 
     def of(self, data: Any) -> Engine:
         """The engine that writes these rows."""

@@ -115,7 +115,7 @@ class Staging:
 
     def check_begun(self) -> None:
         """Returns when data files may be put; RolledBack if the write has not begun."""
-        self._engines.ready()
+        self._engines.await_ready()
 
     def check_new_keys(self, now: Round, start: str) -> None:
         """WriteConflict if a partial update opened a row for a key that another writer has brought meanwhile."""
