@@ -73,7 +73,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a writer creates its own inflight", "H5", _WRITE, "begin_write",
-        "return decide_after_restores(ledger, decider, rule, before_applied=beat)",
+        "return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)",
         "start = ledger.decide(decider, rule, before_applied=beat)\n"
         "    import contextlib\n"
         "    with contextlib.suppress(Exception):\n"
@@ -91,7 +91,7 @@ OF_THE_LEDGER = (
         "an unanswered staged object is written again under its name", "H7", "lakebraid.txn.ledger.timeline_copies", "stage",
         "for attempt in range(limits.STORE_RETRIES_MAX):\n        name = staged_name(number, clock.token())",
         "name = staged_name(number, clock.token())\n    for attempt in range(limits.STORE_RETRIES_MAX):",
-        ("9",), {"keys": 1, "aborts": 1.0, "actors": (("writer", 1),)},
+        ("9", "23"), {"keys": 1, "aborts": 1.0, "actors": (("writer", 1),)},
         (("except (OutcomeUnknown, ObjectExists):", "except ObjectExists:\n            return name\n        except OutcomeUnknown:"),),
         script=(
             Cue("writer0", "create", "/staged/", "late", 3000),
