@@ -241,6 +241,7 @@ def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
             writer=opening.writer,
             beat=lambda start: cast("None", beat_first(ledger.storage, start)),
             seen=rivalry.note if rivalry.matters else None,
+            is_alone=rivalry.is_alone,
         )
         rivalry.settle(start)
         return start

@@ -44,6 +44,7 @@ from lakebraid.txn.actions.plans import decide_plan, publish_plan
 from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
 from lakebraid.txn.actions.write import write_completion, write_status
 from lakebraid.txn.checks.file_groups import UPDATES, Rivals, begun, groups_text, writer_of
+from lakebraid.txn.checks.footprints import mask_of
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
@@ -196,7 +197,10 @@ class _Guard:
 
     def check(self, now: Round) -> None:
         """ClusteringYielded if there is one."""
-        clash = self.rivals.clash(now, self.groups)
+        # Besides what is published, writes that are under way make a clustering give way: that is a courtesy to them, for
+        # they would be refused. So none need be looked for again.
+        with now.minding(mask_of(now.ledger.config, self.groups)):
+            clash = self.rivals.clash(now, self.groups)
         if clash is not None:
             raise _yielded(now, self.rivals.begun.start, clash)
 

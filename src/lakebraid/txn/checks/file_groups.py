@@ -126,10 +126,11 @@ class Rivals:
 
 def begun(now: Round, start: str) -> Begun:
     """What is under way at the moment a write begins; to be asked inside the decision that begins it."""
-    pending = {*now.state.open, *now.state.plans}
     if not now.ledger.is_shared:
-        return Begun(start, frozenset(pending), now.state.archived)
-    timeline = now.since(start)
+        # Another process may decide it later, and tells no more than the time: by times the same is found. What is
+        # archived meanwhile is looked up in vain.
+        return Begun(start, None, now.state.archived)
+    pending, timeline = {*now.state.open, *now.state.plans}, now.since(start)
     return Begun(start, frozenset(pending | {*pending_writes(timeline)}), timeline.first_active_write or "")
 
 
@@ -173,7 +174,7 @@ def _short_name(properties: Mapping[str, str], setting: str) -> str:
 
 def with_archived(now: Round, begun: Begun) -> Timeline:
     """The timeline since the write began, and what was archived since: a rival does not vanish by that."""
-    timeline = now.since(begun.start, begun.pending)
+    timeline = now.since(begun.start, begun.pending or frozenset())
     active_from = (timeline.first_active_write or "") if now.ledger.is_shared else now.state.archived
     if active_from == begun.active_from:
         return timeline

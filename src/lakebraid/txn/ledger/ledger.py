@@ -228,7 +228,7 @@ class Ledger:
     def decide_asks(self, entry: Entry, attempted: Attempted) -> bool:
         """Whether the next entry decides the asks that are there, and nothing else."""
         state, _ = self._apply_newest(entry)
-        together: Decision[None] = Decision("asks", self._minding_others(state), value=None)
+        together: Decision[None] = Decision("asks", self._minding_others(state), value=None, touches=0)
         mine = self._stage(entry, "", together, None)
         return self._enter(entry, mine, together, None, attempted, None) is not None
 
@@ -322,7 +322,8 @@ class Ledger:
             check_clock(self.storage, self.clock, next(iter(staged.values())))
         folder = f"{self.config.timeline_folder}/"
         files = tuple((staged[data], name if "/" in name else folder + name) for data, name in outcome.files)
-        state, asked = carry(self.table, outcome.state, number, () if self.is_shared else self.names)
+        names = () if self.is_shared else self.names
+        state, asked = carry(self.table, outcome.state, number, names, touches=outcome.touches)
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
