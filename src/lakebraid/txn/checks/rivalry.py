@@ -17,11 +17,11 @@ from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.disjoint_keys import OtherKeys
 from lakebraid.txn.checks.file_groups import EARLY, Rivals, allows_updates, begun, check_updates, strategy_of
-from lakebraid.txn.checks.footprints import looked_at_by
 from lakebraid.txn.checks.inserted_keys import SameKeys
 from lakebraid.txn.checks.read_keys import TouchedKeys
 from lakebraid.txn.checks.single_writer import check_alone
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.stats import looked_at_by
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.entries import LedgerState
