@@ -9,7 +9,7 @@ from simulator.faults import Rates
 from simulator.planting import Mutant
 
 _WISHES = "lakebraid.txn.ledger.wishes"
-_FOOTPRINTS = "lakebraid.txn.stats"
+_STATS = "lakebraid.txn.stats"
 _ASKING: dict[str, Any] = {
     "eager": True, "whole": True, "executors": False, "refusals": 0.0, "aborts": 0.0, "call_ms": 20, "switch": 0.6,
     "depth": 0, "rates": Rates(pause=0.02, slow=0.03, late=0.02),
@@ -17,6 +17,9 @@ _ASKING: dict[str, Any] = {
 _MOR: dict[str, Any] = {
     **_ASKING, "placed": True, "deletes": 0.0, "keys": 6,
     "actors": (("placer", 5), ("placer", 5), ("placer", 5), ("placer", 5), ("reader", 4)),
+}  # fmt: skip
+_OPTIMISTIC: dict[str, Any] = {
+    **_ASKING, "optimistic": True, "buckets": 2, "actors": (("writer", 5), ("writer", 5), ("writer", 5), ("writer", 5), ("reader", 3)),
 }  # fmt: skip
 _COW = {**_MOR, "cow": True, "keys": 4}
 _CLUSTERED = {
@@ -45,7 +48,11 @@ OF_WISHES = (
     ),
     Mutant(
         "an optimistic write is published whatever was published since its rule looked", "G10", _WISHES, "_publish",
-        "if _has_changed(state, number, seen):", "if False:", _LOST, _COW,
+        "if _has_changed(state, number, seen):", "if False:", ("12",), _OPTIMISTIC,
+    ),
+    Mutant(
+        "a commit of an optimistic table leaves no mask of its buckets", "G10", _STATS, "mask_of",
+        "return _mask(", "return 0 and _mask(", ("12",), _OPTIMISTIC,
     ),
     Mutant(
         "what a process decides by itself leaves no mask", "G10", "lakebraid.txn.ledger.asking", "carry",
@@ -53,11 +60,11 @@ OF_WISHES = (
         (*_LOST, "20"), _CLUSTERED,
     ),
     Mutant(
-        "masks do not tell that new keys were brought", "G10", _FOOTPRINTS, "_keys_mask",
+        "masks do not tell that new keys were brought", "G10", _STATS, "_keys_mask",
         "if not config.has_filters:", "if True:", ("21",), _MOR,
     ),
     Mutant(
-        "the mask of a clustering does not name the groups that it replaces", "G10", _FOOTPRINTS, "touched_by",
+        "the mask of a clustering does not name the groups that it replaces", "G10", _STATS, "touched_by",
         "for partition, ids in content.replaced.items() for file_id in ids", "for partition, ids in () for file_id in ids",
         _LOST, _POLITE,
     ),
