@@ -214,6 +214,7 @@ OF_THE_LEDGER = (
             **_SMALL, "rates": _PAUSES, "timeout_ms": 300, "call_ms": 20,
             "actors": (("writer", 2), ("compactor", 4), ("compactor", 4), ("compactor", 4)),
         },
+        elsewhere=(("lakebraid.txn.ledger.wishes", "_finish", "plan.epoch != epoch", "False"),),
     ),
     Mutant(
         "published is said before it is so", "11", _LEDGER, "Ledger._enter",

@@ -267,6 +267,7 @@ def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
             writer=opening.writer,
             beat=lambda start: cast("None", beat_first(ledger.storage, start)),
             seen=rivalry.note if rivalry.matters else None,
+            is_alone=rivalry.is_alone,
             lazily=not (request.overwrites or ledger.config.is_placed),
         )
         ledger.confirmed()  # another process may have decided it

@@ -21,7 +21,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
 from lakebraid.txn.ledger.rounds import Already, Wanted
-from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply
+from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply, touching
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -116,11 +116,17 @@ def ask(ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attemp
 
 
 def carry(
-    table: TableAt, state: LedgerState, slot: int, names: Iterable[str]
+    table: TableAt, state: LedgerState, slot: int, names: Iterable[str], *, touches: int
 ) -> tuple[LedgerState, tuple[tuple[str, str], ...]]:
-    """The state with the asks decided that count among these names, and the timeline files of these with their sources."""
-    remembered = {w: d for w, d in state.decided.items() if d.number > slot - limits.ASK_ENTRIES_MAX}
-    state, files = replace(state, decided=remembered), list[tuple[str, str]]()
+    """The state with the asks decided that count among these names, and the timeline files of these with their sources.
+
+    `touches` is the mask of what the decision has changed with which they are carried along.
+    """
+    since = slot - limits.ASK_ENTRIES_MAX
+    remembered = {w: d for w, d in state.decided.items() if d.number > since}
+    touched = {number: mask for number, mask in state.touched.items() if number > since}
+    state = touching(replace(state, decided=remembered, touched=touched), slot, touches)
+    files = list[tuple[str, str]]()
     wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)]
     clock = format_instant_time(table.clock.now_ms(), table.config.zone) if wanted else ""
     # What begins comes before what is published: so files that need not wait for each other lie side by side, and still

@@ -302,7 +302,7 @@ class Ledger:
     ) -> bool:
         """Whether the next entry decides the asks that are there, and nothing else."""
         self._apply_newest(entry)
-        together: Decision[None] = Decision("asks", self._past_strangers(entry.state), value=None)
+        together: Decision[None] = Decision("asks", self._past_strangers(entry.state), value=None, touches=0)
         mine = self._stage(entry, "", together, None)
         show = None if shown is None else partial(shown, mine.state)
         return self._enter(entry, mine, show, attempted, lazily=lazily)
@@ -362,7 +362,8 @@ class Ledger:
             check_clock(self.storage, self.clock, next(iter(staged.values())))
         folder = f"{self.config.timeline_folder}/"
         files = tuple((staged[data], name if "/" in name else folder + name) for data, name in outcome.files)
-        state, asked = carry(self.table, outcome.state, number, () if self.is_shared else self.watch.names)
+        names = () if self.is_shared else self.watch.names
+        state, asked = carry(self.table, outcome.state, number, names, touches=outcome.touches)
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
