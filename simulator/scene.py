@@ -57,6 +57,7 @@ class Scene:
             gives_way=setting.gives_way,
             cow=setting.cow,
             captures=setting.captures,
+            grouped=setting.grouped,
         )
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()

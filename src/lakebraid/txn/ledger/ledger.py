@@ -52,7 +52,7 @@ from lakebraid.txn.ledger.entries import (
     parse_entry_name,
 )
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
-from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, deleted, stage_all, sweep
+from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, deleted, since_of, stage_all, sweep
 from lakebraid.txn.ledger.turns import Turn, asking, patience_seconds
 
 T = TypeVar("T")
@@ -307,7 +307,7 @@ class Ledger:
         """False if a staged object is gone: then it was applied before, or, on a shared table, it is void."""
         if self.is_shared and entry.kind == "restore":
             return insist(self.clock, lambda: self._apply_restore(entry))
-        return copy_all(self.storage, self.clock, entry.files)
+        return copy_all(self.storage, self.clock, entry.files, is_ordered=entry.since is None)
 
     def _apply_restore(self, entry: Entry) -> bool:
         is_true = copy_all(self.storage, self.clock, entry.files)
@@ -326,7 +326,8 @@ class Ledger:
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
-        return Entry(number, decider, outcome.kind, state.last, floor, (*files, *asked), state, voids)
+        since = since_of(self.table, newest, outcome.kind, files := (*files, *asked))
+        return Entry(number, decider, outcome.kind, state.last, floor, files, state, voids, since)
 
     def _tidy(self, before: Entry, mine: Entry) -> None:
         """Removes staged objects and old entries; what a failure leaves is swept later."""
