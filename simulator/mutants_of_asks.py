@@ -30,6 +30,17 @@ OF_GROUPS = (
         ("2", "13", "1"), _GROUPED,
     ),
     Mutant(
+        "an entry counts as the newest though a newer one is there", "G6", _LOADING, "_newest_publication",
+        "names = [info.name for info in storage.list(LEDGER, after=entry_name(found))]", "names = []",
+        ("2", "13", "1"), _GROUPED,
+    ),
+    Mutant(
+        "an entry whose files appear side by side does not say so", "G6", _LEDGER, "Ledger._apply",
+        "is_ordered=entry.since is None", "is_ordered=False",
+        ("2", "6", "13", "1"), _GROUPED,
+        elsewhere=(("lakebraid.txn.ledger.timeline_copies", "since_of", "newest.time if", "None if"),),
+    ),
+    Mutant(
         "the mark of an entry comes before its files, which appear side by side", "G7", _LEDGER, "Ledger._enter",
         "if before_applied is not None:",
         'self.storage.create(mark_name(mine.number), b"")\n    if before_applied is not None:',

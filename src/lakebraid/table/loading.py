@@ -210,7 +210,7 @@ def _completion(name: str) -> str:
 
 
 def _settled(
-    table: TableAt, before: _Names, after: _Names, files: Iterable[DataFile], newest: Publication | None
+    table: TableAt, before: _Names, after: _Names, files: Iterable[DataFile], newest: Publication | None = None
 ) -> Timeline | None:
     """The timeline that the files were listed under, or None if something may have removed some of them meanwhile."""
     try:

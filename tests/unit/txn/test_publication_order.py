@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from lakebraid.format.properties import format_properties, parse_properties
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.publication import parse_publication
 from lakebraid.model.config import PUBLICATION_ORDER
+from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import PROPERTIES, load_config, load_timeline
@@ -24,6 +25,7 @@ from lakebraid.txn.ledger.asks import Ask, wish_text
 from lakebraid.txn.ledger.entries import format_entry, parse_entry
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.wishes import publish_wish
+from tests.kit.depth import DeepStorage, measured
 from tests.kit.scene import Call, Scene, TickingClock, Write, answer, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
@@ -119,6 +121,19 @@ def test_only_readers_of_tables_in_groups_look_at_the_ledger() -> None:
 
     assert looks("each") == []
     assert looks("group") == ["list", "read", "list"]
+
+
+def test_reading_the_newest_entry_keeps_readers_of_folders_waiting_for_no_call_more() -> None:
+    def waits(order: str) -> int:
+        storage, clock = MemoryStorage("memory://deep", TickingClock()), TickingClock()
+        table = make_table(storage, clock, publication_order=order, partition_by="v")
+        table.upsert([row("a", "a"), row("b", "b")])
+        deep = cast("Storage", DeepStorage(storage))
+        with measured(cast("DeepStorage", deep)) as depth:
+            table_on(deep, clock).to_arrow()
+        return depth.now
+
+    assert waits("group") == waits("each")
 
 
 def test_an_entry_that_is_trimmed_before_it_is_read_is_not_waited_for() -> None:
