@@ -58,6 +58,7 @@ class Scene:
             cow=setting.cow,
             captures=setting.captures,
             optimistic=setting.optimistic,
+            grouped=setting.grouped,
         )
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakebraid.format.properties import checksum, format_properties
-from lakebraid.model.config import CDC, CLOCK_SKEW, TableConfig, parse_config
+from lakebraid.model.config import CDC, CLOCK_SKEW, PUBLICATION_ORDER, TableConfig, parse_config
 from lakebraid.model.file_sizing import FULL, SMALL
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.txn.writer import FIXED_IDS
@@ -42,6 +42,7 @@ def plain_table(
     cow: bool = False,
     captures: bool = False,
     optimistic: bool = False,
+    grouped: bool = False,
 ) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
@@ -70,6 +71,8 @@ def plain_table(
         entries["hoodie.clustering.updates.strategy"] = "SparkAllowUpdateStrategy"
     if captures:
         entries[CDC] = "true"
+    if grouped:
+        entries[PUBLICATION_ORDER] = "group"
     if fixed:
         entries[FIXED_IDS] = "true"
     if shared:

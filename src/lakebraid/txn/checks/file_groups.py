@@ -90,9 +90,7 @@ class Rivals:
     def _candidates(self, now: Round) -> list[tuple[Instant, str]]:
         timeline = with_archived(now, self.begun)
         every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
-        return [
-            (instant, rule) for instant, rule in every if now.is_shared or not self._is_accounted_for(instant)
-        ]
+        return [(instant, rule) for instant, rule in every if now.is_shared or not self._is_accounted_for(instant)]
 
     def _is_accounted_for(self, rival: Instant) -> bool:
         """Whether this write, done again after that rival, would be the same, byte for byte but for its own start: then the
@@ -110,9 +108,7 @@ class Rivals:
 
     def _are_apart(self, now: Round, rival: Instant) -> bool:
         """Whether it makes no difference which of two blind writes comes first, since they share no key."""
-        is_possible = (
-            self.is_blind and rival.is_completed and rival.action == "deltacommit" and not now.is_shared
-        )
+        is_possible = self.is_blind and rival.is_completed and rival.action == "deltacommit" and not now.is_shared
         return is_possible and self.are_apart is not None and self.are_apart(now, rival)
 
     def _footprint(self, ledger: Ledger, instant: Instant) -> frozenset[GroupId]:

@@ -46,7 +46,7 @@ from lakebraid.txn.ledger.concluding import Concluding
 from lakebraid.txn.ledger.entries import Entry, LedgerState, entry_name, format_entry
 from lakebraid.txn.ledger.leftovers import Leftovers
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule, Wanted, foreseen
-from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, stage_all
+from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, since_of, stage_all
 from lakebraid.txn.ledger.turns import Turn, patience_seconds
 from lakebraid.txn.ledger.watch import GENESIS, Company, Watch
 
@@ -353,7 +353,7 @@ class Ledger:
         """False if a staged object is gone: then it was applied before, or, on a shared table, it is void."""
         if self.is_shared and entry.kind == "restore":
             return insist(self.clock, lambda: apply_restore(self.table, entry))
-        return copy_all(self.storage, self.clock, entry.files)
+        return copy_all(self.storage, self.clock, entry.files, is_ordered=entry.since is None)
 
     def _stage(self, newest: Entry, decider: str, outcome: Decision[object], voids: int | None) -> Entry:
         number = newest.number + 1
@@ -367,7 +367,8 @@ class Ledger:
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
-        return Entry(number, decider, outcome.kind, state.last, floor, (*files, *asked), state, voids)
+        since = since_of(self.table, newest, outcome.kind, files := (*files, *asked))
+        return Entry(number, decider, outcome.kind, state.last, floor, files, state, voids, since)
 
     def _let_others_go(self, entry: Entry, attempted: Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""

@@ -12,7 +12,7 @@ from lakebraid.errors import DecisionUnknown, LakebraidError
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.table.loading import load_names, load_timeline, recent_timeline
+from lakebraid.table.loading import list_timeline, load_names, recent_timeline
 from lakebraid.table.view import View, load_view
 from lakebraid.txn.ledger.asks import wish_text
 from lakebraid.txn.ledger.entries import EVERYTHING, LedgerState
@@ -144,7 +144,7 @@ class Round:
     def timeline(self) -> Timeline:
         self._looks()
         if self._timeline is None:
-            self._timeline = load_timeline(self.ledger.table)
+            self._timeline = list_timeline(self.ledger.table)
         return self._timeline
 
     def since(self, time: str, starts: frozenset[str] = frozenset()) -> Timeline:
