@@ -93,10 +93,6 @@ OF_WISHES = (
         {**_CLEANED, "actors": (*_CLEANED["actors"], *(("cleaner", 8) for _ in range(4))), "rates": Rates(slow=0.1)},
     ),
     Mutant(
-        "a lease is entered though a clean was decided since its moment was found readable", "G8", _WISHES, "_lease",
-        " or _has_changed(state, number, Look(looked, BEYOND))", "", ("14", "3"), _HELD,
-    ),
-    Mutant(
         "one who gives a lease back gives back all", "G8", _WISHES, "_drop",
         "leases=without(state.leases, token)", "leases={}", ("14", "3"), _HELD,
     ),
