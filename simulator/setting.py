@@ -73,7 +73,7 @@ class Setting:
     optimistic: bool = False
     """Whether of two writers that meet in a bucket the second is refused."""
     eager: bool = False
-    """Whether a process that has met another one asks ever after, whatever calls take."""
+    """Whether processes ask for what they want, and go on while decisions are applied, as where calls take long."""
     ask_entries: int = 16
     """For how many entries asks count and outcomes are remembered."""
     asks_decided: int = 256

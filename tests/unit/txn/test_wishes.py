@@ -52,6 +52,7 @@ from lakebraid.txn.ledger.wishes import (
 )
 from lakebraid.txn.liveness.leases import advance_consumer, drop_consumer, drop_lease, register_consumer, take_lease
 from lakebraid.txn.stats import mask_of
+from tests.kit.far import FarCompany
 from tests.kit.scene import Call, Scene, TickingClock, WatchedStorage, make_table, once, row, table_on
 
 pytestmark = pytest.mark.unit
@@ -215,18 +216,13 @@ def test_of_an_entry_without_masks_everything_counts_as_changed() -> None:
 # Processes
 
 
-@pytest.fixture
-def every_call_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 0.0)
-
-
 def _ledger(storage: Any) -> Ledger:
     return _asking(table_on(storage, storage.clock))._writing.ledger(load_config(storage)[0])
 
 
 def _asking(table: Table) -> Table:
-    """A table whose process reckons with others, and so asks first."""
-    table._writing._company.met = 10**6
+    """A table whose process takes calls to be slow, and so asks first."""
+    table._writing._company = FarCompany()
     return table
 
 
@@ -259,7 +255,6 @@ class Pair:
         return sorted(self.scene.table.to_arrow(columns=["id"]).column("id").to_pylist())
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_an_optimistic_publication_is_decided_by_another_process_that_publishes_elsewhere() -> None:
     pair = Pair(buckets=4)
     ours, theirs = pair.author.begin(), pair.other.begin()
@@ -274,7 +269,6 @@ def test_an_optimistic_publication_is_decided_by_another_process_that_publishes_
 
 
 @by_both_strategies
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_an_optimistic_publication_that_was_asked_for_is_refused_if_the_same_entry_publishes_in_its_place(
     strategy: str,
 ) -> None:
@@ -288,7 +282,6 @@ def test_an_optimistic_publication_that_was_asked_for_is_refused_if_the_same_ent
     assert pair.keys() == ["b"]
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_an_optimistic_publication_that_was_asked_for_is_refused_if_a_compaction_of_its_place_was_planned() -> None:
     pair = Pair(buckets=1)
     with pair.other.begin() as first:
@@ -302,7 +295,6 @@ def test_an_optimistic_publication_that_was_asked_for_is_refused_if_a_compaction
 
 
 @by_both_strategies
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_a_write_minds_what_was_published_in_the_entry_that_began_it(strategy: str) -> None:
     """Both are asked for: it begins first, and does not see what is published after that."""
     pair = Pair(buckets=1, properties={STRATEGY: f"org.apache.hudi.client.transaction.{strategy}"})
@@ -317,7 +309,6 @@ def test_a_write_minds_what_was_published_in_the_entry_that_began_it(strategy: s
         ours.commit()
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 @pytest.mark.parametrize("index", ["simple", "global_simple"])
 def test_of_two_that_bring_one_new_key_in_groups_of_their_own_the_one_that_asked_is_refused(index: str) -> None:
     pair = Pair(index=index, table_type="cow")
@@ -330,7 +321,6 @@ def test_of_two_that_bring_one_new_key_in_groups_of_their_own_the_one_that_asked
     assert "publish" in kinds_asked(pair.watched) and pair.keys() == ["a"]
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 @pytest.mark.parametrize("is_taken_over", [False, True])
 def test_an_executed_plan_is_published_by_asking_unless_another_executor_has_taken_it_over(
     is_taken_over: bool,
@@ -360,7 +350,6 @@ def test_an_executed_plan_is_published_by_asking_unless_another_executor_has_tak
     assert kinds_asked(watched) == ["claim", "finish"]
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_leases_consumers_and_forgotten_writers_are_asked_for() -> None:
     storage = _founded("memory://light", buckets=1)
     with table_on(storage, storage.clock).begin(writer="w", batch=1) as write:

@@ -50,10 +50,12 @@ def begin_write(
     beat: Callable[[str], object] | None = None,
     seen: Callable[[Round, str], None] | None = None,
     is_alone: bool = False,
+    lazily: bool = False,
 ) -> str:
     """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
     it before it is seen on the timeline; `seen` in every round with a start that it may have, to note what is under way at
-    that moment or before. With `is_alone` it refuses by what is so at that very moment.
+    that moment or before. With `is_alone` it refuses by what is so at that very moment. If it may begin `lazily`,
+    `ledger.counts()` is to be asked before the first data file is put.
 
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
     """
@@ -76,7 +78,7 @@ def begin_write(
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
         return Decision("begin", begun(now.state, start, write), files, value=start, touches=0)
 
-    return decide_after_restores(ledger, decider, rule, before_applied=beat)
+    return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)
 
 
 def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:

@@ -134,7 +134,7 @@ class Rivalry:
         self._look_at(files)
         # All that the three find is published or planned: in the same file groups, with the same new keys, or everywhere.
         # A moment at which less of it is found is none at which more of it is there: rollbacks and archival add nothing.
-        with now.minding(looked_at_by(now.ledger.config, files, self._looked_up)):
+        with now.minding(looked_at_by(now.config, files, self._looked_up)):
             if self._rivals is not None:
                 self._rivals.check(now, _groups(files) | self._looked_up, self._writer)
             if self._rivals is not None and self._same_keys is not None:

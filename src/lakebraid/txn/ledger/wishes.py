@@ -34,6 +34,8 @@ from lakebraid.txn.ledger.entries import (
 
 AGAIN: Final = "again"
 """The outcome of a wish that changed nothing: its rule has to look at what is so now."""
+BEGINNING: Final = "begin"
+"""The wish to begin a write."""
 DONE: Final = "done"
 """The outcome of a wish that has nothing else to tell."""
 PUBLISHING: Final = frozenset({"publish", "finish", "done", "cleaned"})
@@ -71,7 +73,7 @@ def begin_wish(write: OpenWrite) -> Wish:
     """To begin a write whose pending files are empty."""
     batch = write.batch
     told = None if batch is None else [batch.writer, batch.number, batch.stream]
-    return Wish("begin", [write.decider, write.action, write.columns, told, write.writer])
+    return Wish(BEGINNING, [write.decider, write.action, write.columns, told, write.writer])
 
 
 def publish_wish(state: LedgerState, start: str, *, has_rows: bool, touches: int, look: Look | None = None) -> Wish:
@@ -280,7 +282,7 @@ def _forget(state: LedgerState, _number: int, _time: str, writer: Any) -> Applie
 
 
 _RULES: Final[Mapping[str, Callable[..., Applied]]] = {
-    "begin": _begin,
+    BEGINNING: _begin,
     "publish": _publish,
     "claim": _claim,
     "release": _release,
