@@ -25,11 +25,15 @@ _COW = {**_MOR, "cow": True, "keys": 4}
 _CLUSTERED = {
     **_MOR, "keys": 4, "actors": (("placer", 5), ("placer", 5), ("placer", 5), ("clusterer", 4), ("clusterer", 4), ("reader", 4)),
 }  # fmt: skip
-_POLITE = {**_CLUSTERED, "gives_way": True, "rates": Rates(pause=0.05, slow=0.12, late=0.05)}
-_CLEANED: dict[str, Any] = {
-    **_ASKING, "keys": 2, "retained": 1,
-    "actors": (("writer", 5), ("writer", 5), ("compactor", 5), ("cleaner", 6), ("cleaner", 6), ("holder", 6), ("consumer", 6)),
+_POLITE = {
+    **_CLUSTERED, "gives_way": True, "call_ms": 5, "rates": Rates(slow=0.12),
+    "actors": (("placer", 8), ("placer", 8), ("clusterer", 6), ("clusterer", 6), ("reader", 3)),
 }  # fmt: skip
+_CLEANED: dict[str, Any] = {
+    **_ASKING, "keys": 2, "retained": 1, "clean_files": 1, "call_ms": 5, "switch": 0.3, "rates": Rates(pause=0.02, slow=0.05),
+    "actors": (("writer", 5), ("writer", 5), ("compactor", 6), ("compactor", 6), ("cleaner", 8), ("cleaner", 8), ("cleaner", 8)),
+}  # fmt: skip
+_HELD = {**_CLEANED, "actors": (*_CLEANED["actors"], ("holder", 8), ("holder", 8))}
 _LOST = ("1", "2", "5", "14", "21")
 """One of two writes hides the other, or both bring one key."""
 
@@ -85,19 +89,16 @@ OF_WISHES = (
     ),
     Mutant(
         "a clean is reported done twice", "G8", _WISHES, "_cleaned",
-        "if _text(clean) not in state.cleans:", "if False:", ("6", "no crash", "the timeline is well-formed"), _CLEANED,
-    ),
-    Mutant(
-        "a lease is entered though a clean was decided since its moment was found readable", "G8", _WISHES, "_lease",
-        " or _has_changed(state, number, Look(looked, BEYOND))", "", ("14", "3"), _CLEANED,
+        "if _text(clean) not in state.cleans:", "if False:", ("6",),
+        {**_CLEANED, "actors": (*_CLEANED["actors"], *(("cleaner", 8) for _ in range(4))), "rates": Rates(slow=0.1)},
     ),
     Mutant(
         "one who gives a lease back gives back all", "G8", _WISHES, "_drop",
-        "leases=without(state.leases, token)", "leases={}", ("14", "3"), _CLEANED,
+        "leases=without(state.leases, token)", "leases={}", ("14", "3"), _HELD,
     ),
     Mutant(
-        "a consumer is registered though a clean was decided since its position was found readable", "G8", _WISHES, "_consumer",
-        " or has_changed", "", ("14", "3"),
-        {**_CLEANED, "actors": (*_CLEANED["actors"], *(("consumer", 2) for _ in range(4)))},
+        "a consumer is moved to the last time that was given, not to where it has read", "G8", _WISHES, "_consumer",
+        "name: _moment(after)}", "name: state.last}", ("14", "3", "13"),
+        {**_CLEANED, "actors": (*_CLEANED["actors"], ("consumer", 8), ("consumer", 8))},
     ),
 )  # fmt: skip

@@ -368,3 +368,34 @@ def test_leases_consumers_and_forgotten_writers_are_asked_for() -> None:
     assert (state.consumers, state.leases, state.batches) == ({}, {}, {})
     kinds = kinds_asked(watched)
     assert [k for at, k in enumerate(kinds) if kinds.index(k) == at] == ["consumer", "lease", "drop", "forget"]
+
+
+HEAVY: dict[str, Callable[[Table, str], object]] = {
+    "plan": lambda table, _: table.plan_compaction(),
+    "savepoint": lambda table, _: table.savepoint(),
+    "clean": lambda table, _: table.plan_clean(commits=1),
+    "archive": lambda table, _: table.archive(keep_min=1, keep_max=2),
+    "begin": lambda table, _: table.insert_overwrite_table([row("c", "c")]),
+    "restore": lambda table, first: table.restore(first),
+}
+
+
+@pytest.mark.usefixtures("every_call_is_slow")
+@pytest.mark.parametrize("kind", HEAVY)
+def test_a_decision_that_its_own_process_has_to_make_decides_the_asks_of_others_along(kind: str) -> None:
+    pair = Pair(buckets=1, concurrency="nbcc")
+    starts = []
+    for number in range(4):
+        with pair.other.begin() as write:
+            write.write([row("b", f"{number}")])
+        starts.append(write.instant)
+        pair.other.compact()
+    with pair.other.begin() as write:
+        write.write([row("b", "last")])
+    pair.meanwhile("begin", lambda: HEAVY[kind](pair.other, starts[0]))
+    ours = pair.author.begin()
+    ours.abort()
+    on = _ledger(pair.scene.storage)
+    deciding = {on.read(told.number).kind for told in on.newest().state.decided.values()}
+    assert kind in deciding
+    assert not on.newest().state.open and not on.newest().state.rollbacks
