@@ -31,11 +31,6 @@ OF_GROUPS = (
         ("2", "13", "1"), _GROUPED,
     ),
     Mutant(
-        "an entry counts as the newest though a newer one is there", "G6", _LOADING, "_newest_publication",
-        "names = [info.name for info in storage.list(LEDGER, after=entry_name(found))]", "names = []",
-        ("2", "13", "1"), _GROUPED,
-    ),
-    Mutant(
         "an entry whose files appear side by side does not say so", "G6", _LEDGER, "Ledger._apply",
         "is_ordered=entry.since is None", "is_ordered=False",
         ("2", "6", "13", "1"), _GROUPED,

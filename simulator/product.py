@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from greenlet import getcurrent
 
@@ -23,6 +23,7 @@ from lakebraid.services.merging import compaction
 from lakebraid.services.merging import run as claims
 from lakebraid.services.merging.engine import Marks, MergeEngine
 from lakebraid.services.settings import open_table
+from lakebraid.table import loading
 from lakebraid.table.at import TableAt
 from lakebraid.tasks.merging.cluster import run_clustering_task
 from lakebraid.tasks.merging.compact import run_compaction_task
@@ -100,7 +101,7 @@ def replaced(scene: Scene) -> Iterator[None]:
         (claims, "Heartbeat", SimHeartbeat),
         *key_readers(),
         *_lock_changes(scene),
-        *((timeline_copies, "map_calls", _in_any_order) for _ in range(scene.setting.grouped)),
+        *(_SIDE_BY_SIDE if scene.setting.grouped else ()),
     )
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for module, name, value in changes:
@@ -127,6 +128,14 @@ def _in_any_order(_storage: Any, work: Callable[[T], R], items: Iterable[T]) -> 
     if failed:
         raise failed[min(failed)]
     return [results[at] for at in range(len(wanted))]
+
+
+def _together(storage: Any, *calls: Callable[[], Any]) -> list[Any]:
+    return _in_any_order(storage, lambda call: call(), calls)
+
+
+_SIDE_BY_SIDE: Final = ((timeline_copies, "map_calls", _in_any_order), (loading, "together", _together))
+"""Copies of one entry, and what a reader looks at besides."""
 
 
 def new_engine(scene: Scene) -> MergeEngine:

@@ -17,6 +17,7 @@ from lakebraid.format.timeline.publication import parse_publication
 from lakebraid.model.config import PUBLICATION_ORDER
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table import loading
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import PROPERTIES, load_config, load_timeline
 from lakebraid.table.positions import Positions
@@ -121,6 +122,23 @@ def test_only_readers_of_tables_in_groups_look_at_the_ledger() -> None:
 
     assert looks("each") == []
     assert looks("group") == ["list", "read", "list"]
+
+
+def test_an_entry_that_is_newer_than_the_listing_of_the_ledger_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger is listed beside the timeline, and perhaps before it."""
+    half = Half()
+    storage, later = half.s.storage, [max(n.name for n in half.s.storage.list(LEDGER)), completed(half.late)]
+    taken = {name: storage.read(name, 1 << 20) for name in later}
+    storage.delete(later)
+
+    def appear(call: Call) -> None:
+        if call.name == "list_names":
+            for name in [*taken]:
+                storage.create(name, taken.pop(name))
+
+    monkeypatch.setattr(loading, "together", lambda _, *calls: [call() for call in reversed(calls)][::-1])
+    assert answer(half.s.other(before=appear)) == {"a": "a"}
+    assert not taken
 
 
 def test_reading_the_newest_entry_keeps_readers_of_folders_waiting_for_no_call_more() -> None:
