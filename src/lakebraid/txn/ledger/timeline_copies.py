@@ -16,23 +16,23 @@ from lakebraid.errors import EnvironmentProblem, ObjectExists, ObjectNotFound, O
 from lakebraid.format.names import State, parse_timeline_file
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
-from lakebraid.table.loading import pause
+from lakebraid.storage.tries import tries
 from lakebraid.txn.ledger.entries import STAGED, parse_staged_name, staged_name
 
 
 def stage(storage: Storage, clock: Clock, number: int, data: bytes) -> str:
     """The name of a new object with these bytes, for the slot of this number."""
     # An unanswered create goes on under a fresh name: no name is ever written twice. (LEDGER, H7)
-    for attempt in range(limits.STORE_RETRIES_MAX):
+    for _ in tries(clock):
         name = staged_name(number, clock.token())
         try:
             storage.create(name, data)
         except (OutcomeUnknown, ObjectExists):
-            pause(clock, attempt)
+            continue
         else:
             return name
     raise StorageError(
-        f"{storage.url} did not confirm {limits.STORE_RETRIES_MAX} small writes in a row. Nothing was decided; "
+        f"{storage.url} did not confirm one of several small writes in a row. Nothing was decided; "
         "the table is as before. Try again when the store answers.",
         path=storage.url,
     )
@@ -61,13 +61,13 @@ def check_clock(storage: Storage, clock: Clock, staged: str) -> None:
 
 def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
     """Whether the timeline file is there now; False if its staged object is gone."""
-    for attempt in range(limits.STORE_RETRIES_MAX):
+    for _ in tries(clock):
         try:
             storage.copy(source, target)
         except ObjectNotFound:
             return False
         except OutcomeUnknown:
-            pause(clock, attempt)
+            continue
         else:
             return True
     raise OutcomeUnknown(
