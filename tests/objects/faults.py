@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from benchmarks.cloud.wire import HEAD_BYTES_MAX, Malformed, Message, kind_of, read_answer, read_request
+from benchmarks.cloud.wire import HEAD_BYTES_MAX, Malformed, Message, read_answer, read_request
 
 _REFUSALS: Final = {
     "503": ("503 Slow Down", "SlowDown"),
@@ -24,21 +24,26 @@ _REFUSALS: Final = {
 
 @dataclass
 class Relay:
-    """Of each request its kind is noted in `kinds`, and what `fault` says of it happens.
+    """What happens to the next requests is in `faults`, the first of them first; then, or with "", they pass.
 
     A status: the store refuses, in XML ("200": it says yes and means no). "cut": the connection ends before the store has
-    the request. "lost": the store does it and the answer is lost. "torn": half of the answer's body comes. "hang": no answer.
+    the request. "lost": the store does it and the answer is lost. "torn": half of the answer comes. "hang": no answer.
     """
 
     url: str = ""
-    kinds: list[str] = field(default_factory=list)
-    fault: Callable[[str, Message], str] = lambda _kind, _request: ""
+    sent: int = 0
+    faults: list[str] = field(default_factory=list)
+    storm: Callable[[], str] | None = None
+    """Asked instead, if it is there."""
 
-    def breaks(self, kind: str, *faults: str) -> None:
-        """The next requests of this kind fail in these ways, one after the other; all else passes."""
-        self.kinds.clear()
-        left = [*faults]
-        self.fault = lambda found, _: left.pop(0) if found == kind and left else ""
+    def breaks(self, *faults: str) -> None:
+        self.sent, self.faults = 0, [*faults]
+
+    def fault(self) -> str:
+        self.sent += 1
+        if self.storm is not None:
+            return self.storm()
+        return self.faults.pop(0) if self.faults else ""
 
 
 @contextlib.contextmanager
@@ -69,11 +74,8 @@ def relay(to: str) -> Iterator[Relay]:
 async def _serve(found: Relay, to: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(Malformed, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
         while (request := await read_request(reader, writer)) is not None:
-            kind = kind_of(request.first[0], request.first[1], request.headers)
-            found.kinds.append(kind)
-            fault = found.fault(kind, request)
-            told = await _answer(to, request, fault)
-            writer.write(told)
+            fault = found.fault()
+            writer.write(await _answer(to, request, fault))
             await writer.drain()
             if fault in ("cut", "lost", "torn"):
                 break

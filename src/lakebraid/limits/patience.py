@@ -26,7 +26,8 @@ STORE_TRIES_UNREACHED_MAX: Final = 4
 error."""
 
 STORE_RETRY_SECONDS_MAX: Final = 60
-"""No call is sent again after this time: where each try takes until its timeout (30 seconds in obstore), two are enough."""
+"""No call is sent again so long after its first failure: where each try takes until its timeout (30 seconds in obstore), three
+are enough."""
 
 STORE_PAUSE_SECONDS: Final = 0.1
 """Half of the longest wait before the second try, which doubles with each further one: some round trips of a store."""

@@ -67,28 +67,50 @@ def note_throttled() -> None:
         tally.add(throttled=1)
 
 
-def tries(clock: Clock, most: int = limits.STORE_TRIES_MAX) -> Iterator[int]:
-    """The numbers of the tries of one call, from 0, with a wait before each but the first.
+class Patience:
+    """How often, and after which waits, one call is made again. Without a clock there are few tries, one after the other."""
 
-    Ends after so many, or before one that would be made too late. Whoever is through leaves the loop.
-    """
-    begun = clock.monotonic()
-    for number in range(most):
-        if number:
-            seconds = clock.random() * min(limits.STORE_PAUSE_SECONDS * 2**number, limits.STORE_PAUSE_SECONDS_MAX)
-            if clock.monotonic() + seconds - begun > limits.STORE_RETRY_SECONDS_MAX:
-                return
-            tally = _TALLY.get()
-            if tally is not None:
-                tally.add(requests=1, seconds=seconds)
-            clock.sleep(seconds)
-        yield number
+    def __init__(self, clock: Clock | None, most: int = limits.STORE_TRIES_MAX) -> None:
+        self._clock, self._most = clock, most if clock is not None else limits.PLACE_ATTEMPTS_MAX
+        self._failed = 0.0
+        self.renew()
+
+    def renew(self) -> None:
+        """Begins anew, after a try that was answered."""
+        self.tries = 1
+
+    def wait(self) -> bool:
+        """Whether to try again: at once, for it has waited; False if there were enough tries, or the next would come too late."""
+        seconds = self._seconds()
+        if self.tries >= self._most or seconds is None:
+            return False
+        tally = _TALLY.get()
+        if tally is not None:
+            tally.add(requests=1, seconds=seconds)
+        if self._clock is not None:
+            self._clock.sleep(seconds)
+        self.tries += 1
+        return True
+
+    def _seconds(self) -> float | None:
+        if self._clock is None:
+            return 0.0
+        now = self._clock.monotonic()
+        if self.tries == 1:
+            self._failed = now
+        longest = min(limits.STORE_PAUSE_SECONDS * 2**self.tries, limits.STORE_PAUSE_SECONDS_MAX)
+        seconds = self._clock.random() * longest
+        return seconds if now + seconds - self._failed <= limits.STORE_RETRY_SECONDS_MAX else None
 
 
-def tries_of(storage: object) -> Iterator[int]:
-    """The same for a create that may be sent again under its name, where no clock is at hand: by the storage's own.
+def patience_of(storage: object) -> Patience:
+    """That for a create which may be sent again under its name, by the clock of an object store; other storages have none."""
+    return Patience(getattr(storage, "retry_clock", None))
 
-    A storage without one (a local disk, memory) is not asked to wait for: few tries, one after the other.
-    """
-    clock = getattr(storage, "clock", None)
-    return iter(range(limits.PLACE_ATTEMPTS_MAX)) if clock is None else tries(clock)
+
+def tries(clock: Clock) -> Iterator[None]:
+    """One turn for each try of a call, until the caller leaves the loop or there were enough."""
+    patience = Patience(clock)
+    yield
+    while patience.wait():
+        yield

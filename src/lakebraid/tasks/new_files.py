@@ -23,7 +23,7 @@ from lakebraid.format.properties import PartitionMetadata, format_partition_meta
 from lakebraid.storage.names import check_names
 from lakebraid.storage.parallel import calls_at_once, map_calls, together, waiting
 from lakebraid.storage.protocol import Storage
-from lakebraid.storage.tries import tries_of
+from lakebraid.storage.tries import patience_of
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.staged_file import StagedFile
 
@@ -149,8 +149,7 @@ def put_file(storage: Storage, start: str, partition: str, name: str, data: byte
 
 def _create(storage: Storage, name: str, data: bytes) -> bool:
     """Whether the object was made now; False if there was one. Asked again while the answer stays out."""
-    left = tries_of(storage)
-    next(left)
+    patience = patience_of(storage)
     with waiting():
         while True:
             try:
@@ -159,7 +158,7 @@ def _create(storage: Storage, name: str, data: bytes) -> bool:
                 return False
             except OutcomeUnknown:
                 # The same bytes under the same name: whichever of the two requests makes the object is right.
-                if next(left, None) is None:
+                if not patience.wait():
                     raise
             else:
                 return True

@@ -21,7 +21,7 @@ from lakebraid.storage.objects.failures import CLIENT_ERRORS, is_throttled, may_
 from lakebraid.storage.objects.file import ObjectFile
 from lakebraid.storage.objects.url import parse_object_url
 from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
-from lakebraid.storage.tries import note_throttled, tries
+from lakebraid.storage.tries import Patience, note_throttled
 
 T = TypeVar("T")
 
@@ -32,14 +32,14 @@ _BUSY = 409
 class ObjectStorage:
     """Objects below one folder of a bucket. Made from URL and options, so it can travel; connects when first used."""
 
-    __slots__ = ("_clients", "_options", "_url", "clock")
+    __slots__ = ("_clients", "_options", "_url", "retry_clock")
 
     calls_at_once = STORE_CALLS_AT_ONCE_MAX
     """Each takes tens of milliseconds, and none waits for another: see `storage.parallel`."""
 
     def __init__(self, url: str, options: Mapping[str, str] | None = None, clock: Clock | None = None) -> None:
         self._url = parse_object_url(url)
-        self.clock = clock or SystemClock()
+        self.retry_clock = clock or SystemClock()
         """By which it waits before a request is sent again."""
         self._options = dict(options or {})
         self._clients = ObjectClients(self._url.client_url, self._options)
@@ -52,7 +52,7 @@ class ObjectStorage:
         return f"ObjectStorage({self.url!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectStorage, (self.url, self._options, self.clock)
+        return ObjectStorage, (self.url, self._options, self.retry_clock)
 
     def read(self, name: str, size_max: int) -> bytes:
         return self.read_version(name, size_max)[0]
@@ -208,17 +208,16 @@ class ObjectStorage:
 
     def _sent(self, request: Callable[[Any], T], *, most: int = STORE_TRIES_MAX, resumes: bool = False) -> T:
         """The answer to a request, which is sent `most` times, after waits, as long as the store may yet take it."""
-        clients, left = self._clients, tries(self.clock, most)
-        number = next(left)
+        clients, patience = self._clients, Patience(self.retry_clock, most)
         while True:
             try:
-                answer = request(clients.resuming if resumes and number else clients.once)
+                answer = request(clients.resuming if resumes and patience.tries > 1 else clients.once)
             except CLIENT_ERRORS as error:
                 if is_throttled(error):
                     note_throttled()
                 clients.has_answered |= status_and_code(error)[0] > 0
-                is_vain = number + 1 >= STORE_TRIES_UNREACHED_MAX and not clients.has_answered
-                if is_vain or not may_pass(error) or not (number := next(left, 0)):
+                is_unreached = patience.tries >= STORE_TRIES_UNREACHED_MAX and not clients.has_answered
+                if is_unreached or not may_pass(error) or not patience.wait():
                     raise
             else:
                 clients.has_answered = True

@@ -17,6 +17,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import DecisionUnknown, ObjectNotFound, OutcomeUnknown
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.storage.parallel import map_calls
+from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
@@ -88,7 +89,7 @@ def ask(
     ledger: Ledger, wanted: Wanted[T], before_told: Callable[[T], object] | None, attempted: Attempted
 ) -> Already[T] | None:
     """What became of the wish; None if its rule has to look again."""
-    begun = ledger.clock.monotonic()
+    begun, patience = ledger.clock.monotonic(), Patience(ledger.clock)
     for _ in range(limits.DECIDE_ATTEMPTS_MAX):
         entry = ledger.newest()
         told = entry.state.decided.get(attempted.wish)
@@ -98,8 +99,13 @@ def ask(
             attempted.wish = ""  # it may have been decided and forgotten; none of its asks counts any more
             return None
         attempted.undecided = entry.number
-        with contextlib.suppress(OutcomeUnknown):
+        try:
             _further(ledger, entry, wanted, attempted, begun)
+        except OutcomeUnknown:
+            if not patience.wait():
+                raise
+        else:
+            patience.renew()
     return None
 
 

@@ -27,6 +27,7 @@ from lakebraid.errors import (
 )
 from lakebraid.model.config import TableConfig
 from lakebraid.storage.protocol import Storage
+from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.hudi.lock import Hold
@@ -130,7 +131,7 @@ class Ledger:
 
         DecisionUnknown if the store stopped answering while the decision may have been made.
         """
-        attempted = Attempted()
+        attempted, patience = Attempted(), Patience(self.clock)
         with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
@@ -139,9 +140,10 @@ class Ledger:
                             found = self._try(decider, rule, before_applied, attempted, hold)
                         finally:
                             self._let_clocks_pass(attempted)
-                except OutcomeUnknown:
-                    found = None
+                    patience.renew()
                 except StorageError as error:
+                    if isinstance(error, OutcomeUnknown) and patience.wait():
+                        continue
                     if attempted.is_unsettled:
                         raise unknown_decision(self.storage.url, error.message) from error
                     raise
