@@ -103,4 +103,4 @@ def test_a_storm_without_end_ends_for_the_caller_after_a_bounded_number_of_reque
         behind.storage.replace("a", b"x")
     assert behind.relay.sent == 10
     slept = behind.storage.retry_clock.slept  # type: ignore[attr-defined]
-    assert tally.found == StoreRetries(9, 10, pytest.approx(sum(slept)))
+    assert tally.found == StoreRetries(9, 10, sum(slept))

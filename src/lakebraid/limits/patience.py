@@ -19,7 +19,7 @@ JAVA_ANSWER_SECONDS_MAX: Final = 10
 
 STORE_TRIES_MAX: Final = 10
 """How often one call is sent to a store that refuses it for now, or does not answer; conditional creates are sent once. The
-waits in between make 16 seconds on average and 32 at most, which outlasts the throttling of a prefix that becomes busy."""
+waits in between make 18 seconds on average and 37 at most, which outlasts the throttling of a prefix that becomes busy."""
 
 STORE_TRIES_UNREACHED_MAX: Final = 4
 """The same for a store that has not answered this client at all yet: most likely its address is wrong, and people wait for the

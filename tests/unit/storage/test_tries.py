@@ -82,4 +82,4 @@ def test_a_tally_counts_what_threads_of_the_pool_do_for_its_block_and_nothing_el
     with counted_in(tally):
         map_calls(Wide(), fail_once, range(4))
     note_throttled()
-    assert tally.found == StoreRetries(4, 4, pytest.approx(0.4))
+    assert tally.found == StoreRetries(4, 4, 0.4)

@@ -151,9 +151,7 @@ class Ledger:
                     return found.value
                 turn.lost(attempt + 1)
                 self._stand_back(attempt)
-        reason = (
-            f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster, or no answer."
-        )
+        reason = f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster."
         if attempted.is_unsettled:
             raise unknown_decision(self.storage.url, reason)
         raise StorageError(
