@@ -59,7 +59,7 @@ class Transaction:
         self._arise(opening.writing, opening.ledger, afterwards, opening.tally)
         try:
             with counted_in(opening.tally):
-                begun = begin(opening)
+                opening, begun = begin(opening)
         except BatchRepeated as repeated:
             self.instant, self._repeated = repeated.start, self._repetition(repeated, opening.request.operation)
         else:
@@ -175,7 +175,7 @@ class Transaction:
                 raise
             self._end = "committed"
             self._writing.remember(self._ledger)
-            forget(self._writing.storage, self.instant)
+            forget(self._writing.storage, self.instant, is_far=self._ledger.is_far)
         serviced, files, overwriting = self._serviced(), self.staging.files, self.begun.overwriting
         return WriteResult(
             self.instant,
