@@ -25,7 +25,7 @@ _OPEN_STATUSES: Final = (408, 409, 429)
 
 _THROTTLED: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy", "TooManyRequests")
 _PASSING: Final = (*_THROTTLED, "InternalError", "RequestTimeout", "OperationAborted")
-"""S3 says these also in answers with the status 200 (copies, deletions of many objects), and the third last with 400."""
+"""S3 says some of these in answers with the status 200 (copies, deletions of many objects), and RequestTimeout with 400."""
 
 _CREDENTIALS_ADDRESS: Final = "169.254.169.254"
 """Where a machine in a cloud asks for its credentials, if none were given."""
