@@ -17,6 +17,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import DecisionUnknown, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.storage.parallel import map_calls
+from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
@@ -97,7 +98,7 @@ def put_ask(ledger: Ledger, entry: Entry, wanted: Wanted[Any], attempted: Attemp
 
 def ask(ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attempted: Attempted) -> Already[T] | None:
     """What became of the wish; None if its rule has to look again."""
-    seen, since = entry.number, ledger.clock.monotonic()
+    seen, since, patience = entry.number, ledger.clock.monotonic(), Patience(ledger.clock)
     for _ in range(limits.DECIDE_ATTEMPTS_MAX):
         told = entry.state.decided.get(attempted.wish)
         if told is not None:
@@ -108,10 +109,19 @@ def ask(ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attemp
         attempted.undecided = entry.number
         if entry.number != seen:
             seen, since = entry.number, ledger.clock.monotonic()
-        if _rank(ledger, entry, attempted) is None:
-            ledger.watch.names += put_ask(ledger, entry, wanted, attempted)
-        with contextlib.suppress(OutcomeUnknown):
+        is_answered = _rank(ledger, entry, attempted) is not None
+        if not is_answered:
+            names = put_ask(ledger, entry, wanted, attempted)
+            ledger.watch.names += names
+            is_answered = bool(names)
+        try:
             entry = _further(ledger, entry, wanted, asked, attempted, since)
+        except OutcomeUnknown:
+            is_answered = False
+        if is_answered:
+            patience.renew()
+        elif not patience.wait():
+            raise unknown_decision(ledger.storage.url, "Several asks in a row were not answered.")
     return None
 
 

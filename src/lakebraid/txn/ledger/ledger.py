@@ -28,6 +28,7 @@ from lakebraid.errors import (
 from lakebraid.model.config import TableConfig
 from lakebraid.storage.parallel import together
 from lakebraid.storage.protocol import Storage
+from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.hudi.lock import Hold
@@ -150,7 +151,7 @@ class Ledger:
         DecisionUnknown if the store stopped answering while the decision may have been made. If it may be made `lazily`,
         and calls take long, this returns once its entry is created: `counts` says whether it means something.
         """
-        attempted = Attempted()
+        attempted, patience = Attempted(), Patience(self.clock)
         asked = Asked(before_applied, lazily)
         with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
@@ -160,9 +161,10 @@ class Ledger:
                             found = self._try(decider, rule, asked, attempted, hold)
                         finally:
                             self._let_clocks_pass(attempted)
-                except OutcomeUnknown:
-                    found = None
+                    patience.renew()
                 except StorageError as error:
+                    if isinstance(error, OutcomeUnknown) and patience.wait():
+                        continue
                     if attempted.is_unsettled:
                         raise unknown_decision(self.storage.url, error.message) from error
                     raise
@@ -170,9 +172,7 @@ class Ledger:
                     return found.value
                 turn.lost(attempt + 1)
                 self._stand_back(attempt)
-        reason = (
-            f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster, or no answer."
-        )
+        reason = f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster."
         if attempted.is_unsettled:
             raise unknown_decision(self.storage.url, reason)
         raise StorageError(

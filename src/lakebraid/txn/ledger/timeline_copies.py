@@ -18,8 +18,8 @@ from lakebraid.format.names import State, parse_timeline_file
 from lakebraid.format.timeline.publication import completed_files
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
+from lakebraid.storage.tries import tries
 from lakebraid.table.at import TableAt
-from lakebraid.table.loading import pause
 from lakebraid.txn.ledger.entries import STAGED, Entry, parse_staged_name, staged_name
 
 _ORDERED_KINDS: Final = frozenset({"create", "restore"})
@@ -28,16 +28,16 @@ _ORDERED_KINDS: Final = frozenset({"create", "restore"})
 def stage(storage: Storage, clock: Clock, number: int, data: bytes) -> str:
     """The name of a new object with these bytes, for the slot of this number."""
     # An unanswered create goes on under a fresh name: no name is ever written twice. (LEDGER, H7)
-    for attempt in range(limits.STORE_RETRIES_MAX):
+    for _ in tries(clock):
         name = staged_name(number, clock.token())
         try:
             storage.create(name, data)
         except (OutcomeUnknown, ObjectExists):
-            pause(clock, attempt)
+            continue
         else:
             return name
     raise StorageError(
-        f"{storage.url} did not confirm {limits.STORE_RETRIES_MAX} small writes in a row. Nothing was decided; "
+        f"{storage.url} did not confirm one of several small writes in a row. Nothing was decided; "
         "the table is as before. Try again when the store answers.",
         path=storage.url,
     )
@@ -66,13 +66,13 @@ def check_clock(storage: Storage, clock: Clock, staged: str) -> None:
 
 def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
     """Whether the timeline file is there now; False if its staged object is gone."""
-    for attempt in range(limits.STORE_RETRIES_MAX):
+    for _ in tries(clock):
         try:
             storage.copy(source, target)
         except ObjectNotFound:
             return False
         except OutcomeUnknown:
-            pause(clock, attempt)
+            continue
         else:
             return True
     raise OutcomeUnknown(
