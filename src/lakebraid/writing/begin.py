@@ -203,6 +203,7 @@ def begin(opening: Opening) -> Beginning:
         is_isolated=request.is_isolated,
         repeats=request.repeats,
         is_partial=request.is_partial,
+        same_keys=writing.same_keys,
     )
     if rivalry.is_alone:
         clear_dead(ledger, opening.token)
