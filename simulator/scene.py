@@ -204,9 +204,9 @@ class Scene:
             in_ledger(what, name, data)
 
 
-def _bounds(setting: Setting) -> dict[str, float]:
+def _bounds(setting: Setting) -> dict[str, Any]:
     """The product's bounds, small enough for the rare to happen."""
-    bounds: dict[str, float] = {
+    bounds = {
         "LEDGER_ENTRIES_KEPT": setting.entries_kept,
         "STAGED_HELD_MAX": setting.staged_held,
         "HEARTBEAT_TIMEOUT_MS": setting.timeout_ms,

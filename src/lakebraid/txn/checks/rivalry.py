@@ -64,7 +64,8 @@ class Rivalry:
         self.begun: Begun | None = None
         """Of an overwrite: what was under way."""
         self._touched: TouchedKeys | None = None
-        self._same_keys_class, self._same_keys = same_keys, None
+        self._same_keys_class = same_keys
+        self._same_keys: SameKeys | None = None
 
     @property
     def matters(self) -> bool:
