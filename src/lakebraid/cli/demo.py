@@ -42,7 +42,7 @@ _COLOURS = {"compaction": "yellow", "rollback": "red", "clean": "green"}
 )
 @click.option("--no-spark", is_flag=True, help="Leave out what starts Spark: quicker, and less to see.")
 def demo(*, keep: Path | None, page: Path, no_spark: bool) -> None:
-    """Let many writers loose on one table, kill one, add a column meanwhile, and account for every row."""
+    """Let many writers loose on one table, kill one, add a column while they run, and account for every row."""
     clock = SystemClock()
     began = clock.monotonic()
     if keep is not None and keep.exists():
