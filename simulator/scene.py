@@ -59,6 +59,7 @@ class Scene:
             gives_way=setting.gives_way,
             cow=setting.cow,
             captures=setting.captures,
+            optimistic=setting.optimistic,
         )
         self.lock_owners = product.lock_owners(self)
         self.marks: dict[str, int] = {}
@@ -206,7 +207,7 @@ class Scene:
 
 def _bounds(setting: Setting) -> dict[str, Any]:
     """The product's bounds, small enough for the rare to happen."""
-    bounds = {
+    return {
         "LEDGER_ENTRIES_KEPT": setting.entries_kept,
         "STAGED_HELD_MAX": setting.staged_held,
         "HEARTBEAT_TIMEOUT_MS": setting.timeout_ms,
@@ -218,8 +219,8 @@ def _bounds(setting: Setting) -> dict[str, Any]:
         "CLEAN_FILES_MAX": setting.clean_files,
         "ASK_ENTRIES_MAX": setting.ask_entries,
         "ASKS_DECIDED_MAX": setting.asks_decided,
+        "ASK_CALL_SECONDS_MIN": 0.0 if setting.eager else float("inf"),
     }
-    return bounds | ({"ASK_COMPANY_DECISIONS": 1_000_000, "ASK_CALL_SECONDS_MIN": 0.0} if setting.eager else {})
 
 
 def run_history(setting: Setting, driver: Driver | None = None, only: str | None = None) -> Outcome:

@@ -70,8 +70,10 @@ class Setting:
     """Whether jobs of Apache Hudi write the table as well, and Hudi's lock guards every decision."""
     captures: bool = False
     """Whether commits carry what Hudi's CDC query needs."""
+    optimistic: bool = False
+    """Whether of two writers that meet in a bucket the second is refused."""
     eager: bool = False
-    """Whether a process that has met another one asks ever after, whatever calls take."""
+    """Whether processes ask for what they want, and go on while decisions are applied, as where calls take long."""
     ask_entries: int = 16
     """For how many entries asks count and outcomes are remembered."""
     asks_decided: int = 256
@@ -101,7 +103,13 @@ def drawn(seed: int) -> Setting:
     setting, rng = with_streams(_without_streams(seed), Random(seed * 131 + 3)), Random(seed * 173 + 11)
     is_placed = rng.random() < 0.12 and not setting.shared and not setting.fixed
     setting = with_clustering(setting, rng) if is_placed else with_capture(setting, Random(seed * 211 + 29))
-    return with_asks(setting, Random(seed * 307 + 41))
+    return with_asks(with_optimism(setting, Random(seed * 401 + 53)), Random(seed * 307 + 41))
+
+
+def with_optimism(setting: Setting, rng: Random) -> Setting:
+    """The same, in some histories, with buckets in which writers are in each other's way: where transactions are the product's."""
+    may = setting.whole and not (setting.shared or setting.fixed or setting.placed or setting.captures)
+    return replace(setting, optimistic=True, buckets=rng.choice((1, 2, 2))) if may and rng.random() < 0.15 else setting
 
 
 def with_asks(setting: Setting, rng: Random) -> Setting:

@@ -41,6 +41,7 @@ def plain_table(
     gives_way: bool = False,
     cow: bool = False,
     captures: bool = False,
+    optimistic: bool = False,
 ) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
@@ -59,6 +60,8 @@ def plain_table(
     if placed:
         del entries["hoodie.bucket.index.num.buckets"]
         entries["hoodie.index.type"] = "SIMPLE"
+        entries["hoodie.write.concurrency.mode"] = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    if optimistic:
         entries["hoodie.write.concurrency.mode"] = "OPTIMISTIC_CONCURRENCY_CONTROL"
     if cow:
         # Base files of some three rows.

@@ -26,6 +26,7 @@ from lakebraid.tasks.lookup.find import file_keys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.file_groups import writer_of
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.stats import brings_keys
 
 _TIME = "_hoodie_commit_time"
 
@@ -60,7 +61,7 @@ class SameKeys:
             if not everywhere and partition not in partitions:
                 continue
             for stat in stats:
-                if _brings_keys(stat):
+                if brings_keys(stat):
                     own = self._new_keys(ledger.storage, files, None if everywhere else partition)
                     try:
                         found = self.common_key(ledger.storage, stat, own)
@@ -100,12 +101,6 @@ class SameKeys:
         for rows in read_parquet_rows(file, source, groups, [_TIME, RECORD_KEY], name):
             kept = rows if since is None else rows.filter(pc.equal(rows.column(_TIME), since))
             yield kept.column(RECORD_KEY).combine_chunks().cast(pa.string())
-
-
-def _brings_keys(stat: WriteStat) -> bool:
-    """Whether a file may hold keys that were not there before; log files hold none where keys are looked up."""
-    is_rewrite = stat.prev_commit not in (None, "", "null")
-    return stat.path is not None and stat.path.endswith(".parquet") and not (is_rewrite and stat.num_inserts == 0)
 
 
 def _conflict(now: Round, start: str, rival: Instant, key: str, writer: str) -> WriteConflict:

@@ -24,6 +24,7 @@ from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.file_groups import UPDATES, with_archived, writer_of
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, ReplacedMap, load_map, write_map
 from lakebraid.txn.checks.pending_plans import load_planned
+from lakebraid.txn.ledger.entries import BEYOND
 from lakebraid.txn.ledger.rounds import Round
 
 REARRANGING = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
@@ -46,11 +47,12 @@ class Placement:
 
     def check(self, now: Round, files: Iterable[StagedFile], start: str, writer: str) -> None:
         """WriteConflict if an overwrite has replaced a file group of these since the write began to place its rows."""
-        if now.ledger.config.buckets is None:
+        if now.config.buckets is None:
             return  # file ids are used once; a write into a replaced group is found by that (file_groups.py)
         if self.looked is None and now.state.replaced_file == self.known.name:
             return  # nothing was overwritten since: no further look is needed
-        met = self._replaced_since(now, files) if self.looked is not None else self._moved(now, files)
+        with now.minding(BEYOND):  # a later overwrite changes more than file groups; the map is guarded besides
+            met = self._replaced_since(now, files) if self.looked is not None else self._moved(now, files)
         if met:
             raise WriteConflict(
                 f"The write {start} of {now.ledger.storage.url} (by {writer}) was refused: since it began, another writer has "
@@ -106,7 +108,7 @@ class Overwrite:
         written = frozenset(file.partition for file in files)
         scope = None if self.partitions is None else self.partitions | written
         self._check_alone(now, scope, writer)
-        if now.ledger.config.buckets is not None:
+        if now.config.buckets is not None:
             now.replaced_file = self._map(now, scope).name
         replaced: dict[str, list[str]] = {partition: [] for partition in (scope or ())}
         for group in sorted(now.view().groups):

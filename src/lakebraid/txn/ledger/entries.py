@@ -21,6 +21,10 @@ _DIGITS: Final = 20
 FORMAT_VERSION: Final = 2
 """The second one remembers how asks were decided; an entry of the first has none."""
 _NEVER: Final = "0" * 17
+BEYOND: Final = 1 << 63
+"""The bit of a mask for decisions that change more than file groups: overwrites, plans, cleans, restores and the like."""
+EVERYTHING: Final = (1 << 64) - 1
+"""The mask of a decision that changes what any rule may have looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ class LedgerState:
     """The map of which overwrite gave a partition its file ids (overwrite_maps.py); None: there was none."""
     decided: Mapping[str, Decided] = field(default_factory=dict)
     """How the asks were decided that the last entries decided, by their wishes (asks.py)."""
+    touched: Mapping[int, int] = field(default_factory=dict)
+    """What the last entries changed, by their numbers, as masks (LEDGER, G10); one that is not named changed nothing."""
 
     @property
     def oldest_open(self) -> str | None:
@@ -246,6 +252,7 @@ def format_entry(entry: Entry) -> bytes:
             "is_fresh": state.is_fresh,
             "replaced_file": state.replaced_file,
             "decided": {wish: [d.number, d.outcome] for wish, d in state.decided.items()},
+            "touched": {str(number): f"{mask:x}" for number, mask in state.touched.items()},
         },
     }
     data = json.dumps(record, separators=(",", ":")).encode()
@@ -315,6 +322,8 @@ def _entry(record: dict[str, Any]) -> Entry:
             is_fresh=state["is_fresh"] is True,
             replaced_file=None if state.get("replaced_file") is None else _text(state["replaced_file"]),
             decided={_text(w): Decided(_number(d[0]), _text(d[1])) for w, d in state.get("decided", {}).items()},
+            # Whoever made an entry without masks may have changed anything up to it.
+            touched={int(n): mask_of_text(m) for n, m in state.get("touched", {record["number"]: "f" * 16}).items()},
         ),
     )
 
@@ -345,6 +354,14 @@ def _text(value: Any) -> str:
 def texts_of(value: Any) -> tuple[str, ...] | None:
     """Texts, or none, as JSON has them; TypeError if it has something else."""
     return None if value is None else tuple(_text(v) for v in value)
+
+
+def mask_of_text(value: Any) -> int:
+    """A mask, as it stands in entries and wishes; TypeError or ValueError if it is none."""
+    mask = int(_text(value), 16)
+    if not 0 <= mask <= EVERYTHING:
+        raise ValueError("a mask has 64 bits")
+    return mask
 
 
 def _plain(batch: Batch | None) -> list[str | int] | None:
