@@ -27,7 +27,7 @@ from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.tasks.merging.rewrite import Target
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
-from lakebraid.txn.checks import inserted_keys
+from lakebraid.txn.checks.inserted_keys import SameKeys
 from simulator.executors import run_tasks
 from simulator.oracle import Change
 from simulator.tables import SCHEMA
@@ -109,11 +109,6 @@ class _Gathered:
 
     def release(self) -> None:
         pass
-
-
-def key_readers() -> tuple[tuple[Any, str, Any], ...]:
-    """What reads keys of base files where the product's checks do, for one history."""
-    return ((inserted_keys, "_keys", _keys), (inserted_keys, "_common_key", _common_key))
 
 
 @dataclass(slots=True)
@@ -232,13 +227,14 @@ def _versions(storage: Storage, name: str) -> list[Version]:
         raise SnapshotExpired(f"{name} was cleaned away. Nothing was changed. Read again.", file=name) from error
 
 
-def _keys(storage: Storage, name: str, _size: int, *, since: str | None = None) -> Iterator[pa.Array]:
-    """The keys of a base file, of all rows or of those that one write has brought."""
-    versions = read_versions(storage.read(name, 1 << 20))
-    yield pa.array([v.key for v in versions if since in (None, v.start)], pa.string())
+class SimSameKeys(SameKeys):
+    """Reads the keys of tiny base files."""
 
+    def keys(self, storage: Storage, name: str, size: int, *, since: str | None = None) -> Iterator[pa.Array]:
+        versions = read_versions(storage.read(name, 1 << 20))
+        yield pa.array([v.key for v in versions if since in (None, v.start)], pa.string())
 
-def _common_key(storage: Storage, stat: WriteStat, own: pa.Array) -> str | None:
-    mine = set(own.to_pylist())
-    found = [key for keys in _keys(storage, stat.path or "", 0) for key in keys.to_pylist() if key in mine]
-    return min(found, default=None)
+    def common_key(self, storage: Storage, stat: WriteStat, own: pa.Array) -> str | None:
+        mine = set(own.to_pylist())
+        found = [key for keys in self.keys(storage, stat.path or "", 0) for key in keys.to_pylist() if key in mine]
+        return min(found, default=None)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType
 from typing import Any
 
-from simulator import remembering
 from simulator.schedule import Cue
 from simulator.setting import Setting, plain
 
@@ -65,13 +64,11 @@ def planted(mutant: Mutant) -> Iterator[None]:
     before = [function.__code__ for function in functions]
     for function, code in zip(functions, mutated, strict=True):
         function.__code__ = code
-    remembering.forget()
     try:
         yield
     finally:
         for function, code in zip(functions, before, strict=True):
             function.__code__ = code
-        remembering.forget()
 
 
 def _function(name: str, module: str, target: str) -> FunctionType:

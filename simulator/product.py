@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The product's transactions and compactions whole, with three things replaced: threads, Spark, and bytes of rows.
+"""The product's transactions and compactions whole, with three things of the simulator's own: threads, Spark, and bytes of rows.
 
-Heartbeats beat in a thread of the simulated process. Merging services are given an engine of the simulator's own: its
+`SimWriting` says how heartbeats beat (in a thread of the simulated process), how keys are read (of tiny files), and which
+processes hold Hudi's lock. Merging services are given an engine of the simulator's own: its
 tasks write tiny files, and what would be read out of log blocks (hazards) comes from the oracle.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent
 
@@ -20,42 +18,30 @@ from lakebraid.errors import CommitRefused, CommitUnknown, OutcomeUnknown, Schem
 from lakebraid.model.keys.buckets import bucket_of_file_id
 from lakebraid.reading.plan import Source
 from lakebraid.services.merging import compaction
-from lakebraid.services.merging import run as claims
 from lakebraid.services.merging.engine import Marks, MergeEngine
 from lakebraid.services.settings import open_table
-from lakebraid.table import loading
 from lakebraid.table.at import TableAt
 from lakebraid.tasks.merging.cluster import run_clustering_task
 from lakebraid.tasks.merging.compact import run_compaction_task
 from lakebraid.tasks.merging.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn import writer
 from lakebraid.txn.actions.write import write_status
 from lakebraid.txn.checks.overwrites import Placement
-from lakebraid.txn.hudi import file_lock
 from lakebraid.txn.hudi.file_lock import FileLock
-from lakebraid.txn.hudi.lock_owner import Owner
-from lakebraid.txn.ledger import timeline_copies
+from lakebraid.txn.hudi.lock_owner import Owner, Processes
 from lakebraid.txn.liveness.heartbeat import Heartbeat, beat
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.begin import Opening, open_write
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.transaction import Transaction
 from simulator.clustering_task import run_cluster
-from simulator.engine import SimEngine, key_readers
+from simulator.engine import SimEngine, SimSameKeys
 from simulator.oracle import Change, Intent
-from simulator.remembering import remembered
 from simulator.tasks import Merging, Written, read_origins, run_fold, run_merge, write_base
 from simulator.world import Process
 
 if TYPE_CHECKING:
     from simulator.scene import Scene
-
-
-T = TypeVar("T")
-R = TypeVar("R")
-Replacement = tuple[Any, str, Any]
-"""A module, a name in it, and what it is for a history."""
 
 
 class SimHeartbeat(Heartbeat):
@@ -85,57 +71,17 @@ class SimWriting(Writing):
     """Refuses now and then, as if another writer had changed the schema."""
 
     heartbeat = SimHeartbeat
+    same_keys = SimSameKeys
     scene: Scene
+
+    def lock(self, table: TableAt) -> FileLock | None:
+        is_shared = table.config.lock_provider is not None
+        return FileLock(table.storage, table.clock, self.scene.lock_owners) if is_shared else None
 
     def schema_text(self, *arguments: Any, **named: Any) -> str:
         if self.scene.world.is_storm and self.clock.random() < self.scene.setting.refusals:
             raise SchemaConflict("Another writer changed the schema first. Nothing was published.")
         return super().schema_text(*arguments, **named)
-
-
-@contextmanager
-def replaced(scene: Scene) -> Iterator[None]:
-    """The product without its threads, for one history."""
-    changes = (
-        *remembered(),
-        (claims, "Heartbeat", SimHeartbeat),
-        *key_readers(),
-        *_lock_changes(scene),
-        *(_SIDE_BY_SIDE if scene.setting.grouped else ()),
-    )
-    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
-    for module, name, value in changes:
-        setattr(module, name, value)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
-
-
-def _in_any_order(_storage: Any, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Calls that are made side by side, one after the other in any order; what fails does not keep the others from being made."""
-    wanted, current = [*items], cast("Any", getcurrent())
-    results: dict[int, R] = {}
-    failed: dict[int, StorageError] = {}
-    for at in current.process.rng.sample(range(len(wanted)), len(wanted)):
-        try:
-            results[at] = work(wanted[at])
-        except StorageError as error:
-            failed[at] = error
-    if failed:
-        raise failed[min(failed)]
-    return [results[at] for at in range(len(wanted))]
-
-
-def _together(storage: Any, *calls: Callable[[], Any]) -> list[Any]:
-    return _in_any_order(storage, lambda call: call(), calls)
-
-
-_SIDE_BY_SIDE: Final = ((timeline_copies, "map_calls", _in_any_order), (loading, "together", _together))
-"""Copies of one entry, and what a reader looks at besides."""
 
 
 def new_engine(scene: Scene) -> MergeEngine:
@@ -184,25 +130,14 @@ def _merging(task: Any) -> Merging:
     return Merging(part.partition, task.file_id, base, logs, part.before)
 
 
-def _lock_changes(scene: Scene) -> tuple[Replacement, ...]:
-    """Hudi's lock with simulated processes as its owners: the dead are told from the living as they are on one machine."""
-    file_lock._abandoned.clear()
+def lock_owners(scene: Scene) -> Processes:
+    """Simulated processes as owners of Hudi's lock: the dead are told from the living as they are on one machine."""
 
-    def this_process(token: str, since_ms: int) -> Owner:
+    def this(token: str, since_ms: int) -> Owner:
         current: Any = getcurrent()
         return Owner("sim", "boot", "pids", scene.world.processes.index(current.process), "1", token, since_ms)
 
-    def is_dead(owner: Owner) -> bool:
-        return scene.world.processes[owner.pid].is_dead
-
-    def hudi_lock(table: TableAt) -> FileLock | None:
-        return None if table.config.lock_provider is None else FileLock(table.storage, table.clock)
-
-    return (
-        (file_lock, "this_process", this_process),
-        (file_lock, "is_dead", is_dead),
-        (writer, "hudi_lock", hudi_lock),
-    )
+    return Processes(this, lambda owner: scene.world.processes[owner.pid].is_dead)
 
 
 def staged(file: Written) -> StagedFile:
@@ -330,4 +265,4 @@ def compact(scene: Scene, writing: SimWriting) -> None:
         scene.mark("compacted by the service")
 
 
-__all__ = ["Session", "compact", "new_engine", "new_writing", "replaced"]
+__all__ = ["Session", "compact", "lock_owners", "new_engine", "new_writing"]

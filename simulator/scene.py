@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 from lakebraid import limits
 from lakebraid.txn.ledger.entries import LEDGER, parse_entry, parse_entry_name
@@ -44,6 +46,7 @@ class Scene:
         # Whoever waits for Hudi's lock asks for it ten times a second: with many actors most calls are of that kind.
         steps_max = 80_000 if setting.shared else 20_000
         self.world = World(setting.seed, driver or setting.driver(), call_ms=setting.call_ms, steps_max=steps_max)
+        self.world.is_any_order = setting.grouped
         self.world.timeout_ms = setting.timeout_ms
         self.oracle = Oracle(lambda: self.world.now, lambda: self.world.step, by_event=setting.by_event)
         self.oracle.is_serial, self.oracle.retained = setting.cow, setting.retained
@@ -60,6 +63,7 @@ class Scene:
             optimistic=setting.optimistic,
             grouped=setting.grouped,
         )
+        self.lock_owners = product.lock_owners(self)
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()
         self.hudi_executors: dict[str, str] = {}
@@ -135,7 +139,8 @@ class Scene:
             yield name, position, rows
 
     def run(self) -> Outcome:
-        with _limits(self.setting), product.replaced(self):
+        with patch.multiple(limits, **_bounds(self.setting)), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
             for phase in (self._prepare, self._storm, self._heal, self._audit):
                 if self.world.failure is None:
                     self._guarded(phase)
@@ -202,35 +207,22 @@ class Scene:
             in_ledger(what, name, data)
 
 
-class _limits:  # noqa: N801  a context, used as a word
+def _bounds(setting: Setting) -> dict[str, Any]:
     """The product's bounds, small enough for the rare to happen."""
-
-    def __init__(self, setting: Setting) -> None:
-        self._wanted = {
-            "LEDGER_ENTRIES_KEPT": setting.entries_kept,
-            "STAGED_HELD_MAX": setting.staged_held,
-            "HEARTBEAT_TIMEOUT_MS": setting.timeout_ms,
-            "LEASE_MS": 2 * setting.timeout_ms,
-            "PLAN_ROLLBACK_DELAY_MS": setting.timeout_ms,
-            "GONE_MS": setting.gone_ms,
-            "HISTORY_MERGE_FILES": 3,
-            "ARCHIVE_BATCH_INSTANTS": 3,
-            "CLEAN_FILES_MAX": setting.clean_files,
-            "ASK_ENTRIES_MAX": setting.ask_entries,
-            "ASKS_DECIDED_MAX": setting.asks_decided,
-            "ASK_CALL_SECONDS_MIN": 0.0 if setting.eager else float("inf"),
-        }
-        self._before: dict[str, Any] = {}
-
-    def __enter__(self) -> None:
-        for name, value in self._wanted.items():
-            if hasattr(limits, name):
-                self._before[name] = getattr(limits, name)
-                setattr(limits, name, value)
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self._before.items():
-            setattr(limits, name, value)
+    return {
+        "LEDGER_ENTRIES_KEPT": setting.entries_kept,
+        "STAGED_HELD_MAX": setting.staged_held,
+        "HEARTBEAT_TIMEOUT_MS": setting.timeout_ms,
+        "LEASE_MS": 2 * setting.timeout_ms,
+        "PLAN_ROLLBACK_DELAY_MS": setting.timeout_ms,
+        "GONE_MS": setting.gone_ms,
+        "HISTORY_MERGE_FILES": 3,
+        "ARCHIVE_BATCH_INSTANTS": 3,
+        "CLEAN_FILES_MAX": setting.clean_files,
+        "ASK_ENTRIES_MAX": setting.ask_entries,
+        "ASKS_DECIDED_MAX": setting.asks_decided,
+        "ASK_CALL_SECONDS_MIN": 0.0 if setting.eager else float("inf"),
+    }
 
 
 def run_history(setting: Setting, driver: Driver | None = None, only: str | None = None) -> Outcome:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from zlib import crc32
 
 import pyarrow as pa
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 URL = "memory://sim"
 check_name = lru_cache(100_000)(storage_names.check_name)
 folder_name = lru_cache(10_000)(storage_names.folder_name)
+T = TypeVar("T")
+R = TypeVar("R")
 Infos: TypeAlias = list[ObjectInfo]
 Names: TypeAlias = list[str]
 
@@ -117,6 +119,24 @@ class SimStorage:
 
     def __init__(self, world: World, process: Process) -> None:
         self._world, self._process, self._disk = world, process, world.disk
+
+    @property
+    def side_by_side(self) -> Callable[[Callable[[T], R], Sequence[T]], list[R]] | None:
+        """How calls that need not wait for each other are made, in worlds where their order is left to chance."""
+        return self._in_any_order if self._world.is_any_order else None
+
+    def _in_any_order(self, work: Callable[[T], R], wanted: Sequence[T]) -> list[R]:
+        """What fails does not keep the others from being made."""
+        results: dict[int, R] = {}
+        failed: dict[int, StorageError] = {}
+        for at in self._process.rng.sample(range(len(wanted)), len(wanted)):
+            try:
+                results[at] = work(wanted[at])
+            except StorageError as error:
+                failed[at] = error
+        if failed:
+            raise failed[min(failed)]
+        return [results[at] for at in range(len(wanted))]
 
     def behind(self, work: Callable[[], None]) -> Callable[[], None]:
         """Does the work in a thread of this process; what is given back waits for its end."""

@@ -95,6 +95,8 @@ class World:
         self.now = float(EPOCH_MS)
         self.step = 0
         self.is_storm = True
+        self.is_any_order = False
+        """Whether calls that are made side by side come in any order."""
         self.failure: Violation | None = None
         self.trace: list[Line] = []
         self.tape: list[Mark] = []

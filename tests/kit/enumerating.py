@@ -7,22 +7,20 @@ claim is made and never again, so a process that is overtaken by time looks dead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from lakebraid.errors import LakebraidError
 from lakebraid.format.properties import parse_properties
 from lakebraid.model.config import TableConfig, parse_config
-from lakebraid.services.merging import run as claims
 from lakebraid.services.settings import Opened, ServiceSettings, parse_settings
 from lakebraid.storage import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.liveness.heartbeat import Heartbeat
 from lakebraid.txn.writer import Writing
 from simulator.reduction import Reduction
-from simulator.remembering import remembered
 from simulator.schedule import Enumeration
 from simulator.world import Process, World
 
@@ -77,17 +75,17 @@ class Played:
         return _run(self, "afterwards", body)
 
 
-class NoHeartbeat:
+class NoHeartbeat(Heartbeat):
     """Beats no more after the claim."""
-
-    def __init__(self, *_: object) -> None:
-        pass
 
     def run(self) -> None:
         pass
 
-    def stop(self) -> None:
-        pass
+
+class QuietWriting(Writing):
+    """Without threads: what an actor executes is not heard of after the claim."""
+
+    heartbeat = NoHeartbeat
 
 
 def every_schedule(
@@ -113,8 +111,7 @@ def every_schedule(
         played.world.now = float(now_ms)
         for name, data in objects.items():
             played.world.disk.create(name, data)
-        with replaced(remembered()):
-            _run_all(played, bodies)
+        _run_all(played, bodies)
         yield played
         if not driver.restart():
             return
@@ -122,26 +119,6 @@ def every_schedule(
 
 def objects_of(storage: Storage) -> dict[str, bytes]:
     return {info.name: storage.read(info.name, 1 << 30) for info in storage.list()}
-
-
-@contextmanager
-def without_threads() -> Iterator[None]:
-    """The product with heartbeats that end with the claim."""
-    with replaced([(claims, "Heartbeat", NoHeartbeat)]):
-        yield
-
-
-@contextmanager
-def replaced(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Modules with something else under some of their names."""
-    before = [(module, name, getattr(module, name)) for module, name, _ in changes]
-    for module, name, value in changes:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
 
 
 def _run_all(played: Played, bodies: Mapping[str, Body]) -> None:
@@ -163,7 +140,7 @@ def _spawn(played: Played, label: str, body: Body) -> None:
 
     def run() -> None:
         ledger = Ledger(TableAt(process.storage, played.config, process.clock))
-        actor = Actor(process, Opened(Writing(process.storage, process.clock), ledger, played.settings))
+        actor = Actor(process, Opened(QuietWriting(process.storage, process.clock), ledger, played.settings))
         try:
             played.ends[label] = body(actor)
         except LakebraidError as error:

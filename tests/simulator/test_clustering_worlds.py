@@ -24,7 +24,7 @@ from lakebraid.txn.checks.pending_plans import load_planned
 from simulator.mutants import MUTANTS
 from simulator.planting import planted
 from tests.kit.clustering import Grove
-from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
+from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of
 from tests.kit.scene import row
 from tests.unit.services.test_clustering_races import clusterer, published, replacement, scenery, writer
 from tests.unit.txn.test_rfc79 import TINY
@@ -39,8 +39,7 @@ both_ways = pytest.mark.parametrize(
 
 def play(scene: Any, bodies: dict[str, Body], switches: int) -> Iterator[Played]:
     objects, now_ms = scene[:2]
-    with without_threads():
-        yield from every_schedule(objects, now_ms, bodies, switches=switches)
+    yield from every_schedule(objects, now_ms, bodies, switches=switches)
 
 
 # --- ingestion against clustering, clustering against ingestion -----------------------------------------------------------

@@ -105,7 +105,7 @@ class Silent(NoHeartbeat):
 @contextmanager
 def without_heartbeats() -> Iterator[None]:
     before = Writing.heartbeat
-    Writing.heartbeat = Silent  # type: ignore[assignment]
+    Writing.heartbeat = Silent
     try:
         yield
     finally:

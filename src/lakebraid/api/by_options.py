@@ -114,7 +114,7 @@ def existing(path: Path, storage: Mapping[str, str]) -> Table | None:
 
 
 def open_or_create(path: Path, said: WriteOptions, columns: Any, storage: Mapping[str, str]) -> Table:
-    """A new table as the options say, or the one that somebody else has made meanwhile, if it is the same."""
+    """A new table as the options say, or the one that another process has made by then, if it is the same."""
     if not said.record_keys:
         raise InvalidArgument(
             f"There is no table at {os.fspath(path)}, and hoodie.datasource.write.recordkey.field is missing, which names the "

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from lakebraid.api.consumer import Changing, Consumer
+from lakebraid.api.consumer import Consumer
+from lakebraid.api.reads import Reads
 from lakebraid.api.services import Services
-from lakebraid.clock import Clock
 from lakebraid.format.times import parse_user_time
 from lakebraid.inspect.status import Status, load_status
-from lakebraid.model.config import TableConfig
-from lakebraid.reading.plan import Source
 from lakebraid.services import archiving, cleaning, plans, savepoints
 from lakebraid.services.archiving import ArchiveResult
 from lakebraid.services.cleaning import CleanResult
@@ -29,25 +26,17 @@ from lakebraid.services.retention import parse_retention
 from lakebraid.services.rollback import roll_back_and_sweep, withdraw
 from lakebraid.services.savepoints import RestoreResult
 from lakebraid.services.settings import open_table
-from lakebraid.storage import Storage
 from lakebraid.txn.actions.rescue import RollbackResult
 from lakebraid.txn.actions.savepoints import Savepoint
 from lakebraid.txn.actions.write import write_status
 from lakebraid.txn.liveness import leases
-from lakebraid.txn.writer import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Maintenance:
+class Maintenance(Reads):
     """What a `Table` can do beside reading and writing rows. Every service may run in any number of processes at once."""
-
-    _storage: Storage
-    _source: Source
-    _config: TableConfig
-    _clock: Clock
-    _writing: Writing
 
     @property
     def services(self) -> Services:
@@ -70,7 +59,7 @@ class Maintenance:
         return write_status(self._writing.ledger(self._config), instant)
 
     def run(self, plan: Plan | str, *, spark: SparkSession | None = None) -> Any:
-        """Executes a plan, given as such or by its instant; if somebody completed it already, the result of that one.
+        """Executes a plan, given as such or by its instant; if another process completed it already, its result.
 
         CommitRefused if a living executor has it, or if it was taken back; nothing of this attempt is visible then.
         """
@@ -87,13 +76,13 @@ class Maintenance:
         table_service_rollback_delay_minutes: float | None = None,
         plan: Plan | str | None = None,
     ) -> RollbackResult:
-        """Takes back the writes of dead writers and removes what they left behind; removable plans, too, that nobody
-        works on and that are older than `table_service_rollback_delay_minutes`; without it the table's
+        """Rolls back the writes of dead writers and removes what they left; also removable plans that no process
+        executes and that are older than `table_service_rollback_delay_minutes`; without it the table's
         `hoodie.lakebraid.table.service.rollback.delay.minutes` counts, an hour.
 
         With `plan` only that plan of a clustering or log compaction, removable or not, unless it is being executed.
 
-        Dead is who has shown no heartbeat for `timeout_seconds`; without it the table's setting counts, two minutes.
+        A writer is dead if it has shown no heartbeat for `timeout_seconds`; without it the table's setting counts, two minutes.
         A living writer whose beat is merely late may be hit; its commit is then refused, and nothing of it is visible.
         """
         opened = open_table(self._writing)
@@ -114,7 +103,7 @@ class Maintenance:
         sort_by: Sequence[str] = (),
         dry_run: bool = False,
     ) -> Plan | None:
-        """Decides which groups to compact, for anybody to `run`; None if there is nothing to do. Such a plan stays until
+        """Decides which groups to compact, for any process to `run`; None if there is nothing to do. Such a plan stays until
         it is executed. With `dry_run` nothing is decided. The other arguments are those of `compact`.
         """
         request = CompactionRequest(
@@ -190,9 +179,9 @@ class Maintenance:
         removable: bool | None = None,
         dry_run: bool = False,
     ) -> Plan | None:
-        """Decides which log files to put together, for anybody to `run`; None if there is nothing to do.
+        """Decides which log files to put together, for any process to `run`; None if there is nothing to do.
 
-        A `removable` plan is executed once at most and rolled back if that fails or nobody comes; without it the
+        A `removable` plan is executed once at most and withdrawn if that fails or no process executes it; without it the
         table's setting counts. The other arguments are those of `log_compact`.
         """
         return plans.plan_log_compaction(
@@ -227,11 +216,11 @@ class Maintenance:
         removable: bool | None = None,
         dry_run: bool = False,
     ) -> Plan | None:
-        """Decides what to cluster, for anybody to `run`; None if there is nothing to do. With `dry_run` nothing is decided.
+        """Decides what to cluster, for any process to `run`; None if there is nothing to do. With `dry_run` nothing is decided.
 
         From here on writers are refused that touch one of its file groups, unless the table lets clusterings give way
-        (see `cluster`). A `removable` plan is executed once at most and rolled back if that fails or nobody comes; others
-        stay until they are executed, give way, or are taken back: `rollback(plan=…)`.
+        (see `cluster`). A `removable` plan is executed once at most and withdrawn if that fails or no process executes it;
+        others stay until they are executed, give way, or are withdrawn: `rollback(plan=…)`.
         """
         request = ClusteringRequest(
             sort_by, small_file_limit, target_size, max_bytes_per_group, max_groups, partitions, removable
@@ -310,8 +299,8 @@ class Maintenance:
         """Removes files of versions that are too old: all but those of the last `commits`, of the last `hours`, or so
         many `versions` of each file group; without any of these the table's `hoodie.clean.*` settings count, ten commits.
 
-        What a savepoint, a pending plan, an open write, a reader's lease or a consumer needs stays; the result says who
-        holds back what. Dead writers are rolled back first, and removable plans to which nobody came, as by `rollback` and
+        What a savepoint, a pending plan, an open write, a reader's lease or a consumer needs stays; the result says what
+        holds back which files. Dead writers are rolled back first, and removable plans that no process executed, as by `rollback` and
         as Hudi's lazy cleaning does it. `dry_run` tells what would go, and changes nothing.
         """
         opened = open_table(self._writing)
@@ -327,7 +316,7 @@ class Maintenance:
         versions: int | None = None,
         dry_run: bool = False,
     ) -> Plan | None:
-        """Decides what `clean` would remove, for anybody to do: `run`, or the next `clean`. None if nothing may go.
+        """Decides what `clean` would remove, for any process to do: by `run`, or the next `clean`. None if nothing may go.
 
         The old versions are given up from here on, though their files are still there.
         """
@@ -343,15 +332,11 @@ class Maintenance:
         ledger, zone = open_table(self._writing).ledger, self._config.zone
         begin = None if after is None else leases.NEVER if after == "beginning" else parse_user_time(after, zone)
         position = leases.register_consumer(ledger, name, begin)
-        return Consumer(cast("Changing", self), ledger, name, position)
+        return Consumer(self, ledger, name, position)
 
     def drop_consumer(self, name: str) -> bool:
         """Forgets a consumer and what it held back; False if there is none of that name."""
         return leases.drop_consumer(open_table(self._writing).ledger, name)
-
-    def _hold(self, time: str) -> AbstractContextManager[None]:
-        """Holds the files of that completion time back from cleaning while the block runs."""
-        return leases.leased(open_table(self._writing).ledger, time)
 
     def archive(
         self, *, keep_min: int | None = None, keep_max: int | None = None, dry_run: bool = False
@@ -367,7 +352,7 @@ class Maintenance:
     def plan_archive(
         self, *, keep_min: int | None = None, keep_max: int | None = None, dry_run: bool = False
     ) -> ArchiveResult | None:
-        """Decides what is archived and leaves it to the next `archive()`, anybody's; None if there is nothing to do."""
+        """Decides what is archived and leaves it to the next `archive()` of any process; None if there is nothing to do."""
         return archiving.plan_archive(open_table(self._writing, is_written=True), keep_min, keep_max, dry_run=dry_run)
 
     def savepoint(self, instant: str | None = None, *, comment: str = "", user: str = "") -> Savepoint:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lakebraid.api.inflow import Inline, Trigger, start_stream
+from lakebraid.api.maintenance import Maintenance
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import MergeMode
 from lakebraid.model.operations import Operation
 from lakebraid.reading.plan import Where
-from lakebraid.reading.snapshot import Snapshot
 from lakebraid.txn.actions.batches import forget_writer, is_published
 from lakebraid.writing.operations.alter import Alteration
 from lakebraid.writing.operations.conditional import MergeClauses, delete_rows, merge_part, source_rows, update_rows
@@ -19,29 +19,19 @@ from lakebraid.writing.operations.deletes import with_ordering
 from lakebraid.writing.operations.overwrite import PartitionLike, check_there, partition_names
 from lakebraid.writing.request import SchemaConflicts, WriteRequest
 from lakebraid.writing.result import WriteResult
-from lakebraid.writing.retry import Destination, change_rows, until_unhindered, write_rows
+from lakebraid.writing.retry import change_rows, until_unhindered, write_rows
 from lakebraid.writing.transaction import Afterwards, Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from lakebraid.api.services import Services
-
 Rows = Any
 """Rows to write: a Spark DataFrame, an Arrow table or reader, a pandas or polars DataFrame, a list of dictionaries."""
 
 
-class Writes:
+class Writes(Maintenance):
     """What a `Table` can be told to hold. No write waits for another one."""
-
-    _destination: Destination
-    if TYPE_CHECKING:  # the rest of the table, which these methods use
-
-        def snapshot(self) -> Snapshot: ...
-        def to_arrow(self, columns: Any) -> Any: ...
-        @property
-        def services(self) -> Services: ...
 
     def begin(
         self,
@@ -60,11 +50,11 @@ class Writes:
         `columns` makes it a partial update: columns that are not named stay as they are. Its commit may raise
         WriteConflict, if another writer brought a row for a key that was new; then begin and write again. Rows may
         bring new columns and wider types, unless `evolve=False`; SchemaConflict if another writer changed the schema in
-        another way meanwhile. `services="inline"` does what is due (compaction, cleaning, …) after the commit; errors
+        another way after this write began. `services="inline"` does what is due (compaction, cleaning, …) after the commit; errors
         of that are in the result. `writer` is the name that others see of this one; its process, if none is given.
 
         With `batch`, a number that rises from batch to batch of this `writer`, the write is published once at most,
-        whoever repeats it and however often: see `WriteResult.is_repeated`. All writes take both.
+        whichever process repeats it and however often: see `WriteResult.is_repeated`. All writes take both.
         """
         chosen = _tuple(columns)
         request = WriteRequest(operation, chosen, block_format, evolve, schema_conflict, writer, batch)
@@ -141,8 +131,8 @@ class Writes:
     ) -> WriteResult:
         """Puts these rows in the place of all rows of the partitions that they belong to; other partitions stay.
 
-        Nobody sees anything in between, and earlier versions stay readable. If another writer publishes into one of the
-        partitions meanwhile, the overwrite is done again by itself, up to `retries` times (30), so that it replaces
+        No reader sees anything in between, and earlier versions stay readable. If another writer publishes into one of
+        the partitions before the commit, the overwrite is repeated automatically, up to `retries` times (30), so that it replaces
         those rows, too, and never drops them unseen.
         """
         request = WriteRequest(
@@ -204,7 +194,7 @@ class Writes:
 
         Give the ordering columns as well to delete only what is not newer. Without them the rows as they are now are
         deleted: a later event may bring a key back, an older one that arrives late does not. With `where` the rows are
-        found on Spark; if another writer changes one of them meanwhile, it is done again by itself.
+        found on Spark; if another writer changes one of them before the commit, the delete is repeated automatically.
         """
         if (keys is None) == (where is None):
             raise InvalidArgument("Give either keys or `where`. Nothing was deleted.")
@@ -237,7 +227,7 @@ class Writes:
         """Gives columns of the matching rows new values, on Spark: `t.update({"n": "n + 1"}, where="town = 'here'")`.
 
         Values are SQL text, Spark columns or plain values that are no text; they see the row as it was. If another
-        writer changes one of the rows meanwhile, it is done again by itself, up to `retries` times.
+        writer changes one of the rows before the commit, the update is repeated automatically, up to `retries` times.
         """
         config = self._destination.config
         return change_rows(

@@ -42,7 +42,7 @@ _COLOURS = {"compaction": "yellow", "rollback": "red", "clean": "green"}
 )
 @click.option("--no-spark", is_flag=True, help="Leave out what starts Spark: quicker, and less to see.")
 def demo(*, keep: Path | None, page: Path, no_spark: bool) -> None:
-    """Let many writers loose on one table, kill one, add a column meanwhile, and account for every row."""
+    """Let many writers loose on one table, kill one, add a column while they run, and account for every row."""
     clock = SystemClock()
     began = clock.monotonic()
     if keep is not None and keep.exists():
@@ -67,7 +67,7 @@ def _storm(folder: Path, *, spark: int) -> lb.Table:
 
     def kill(_: lb.Table, actors: Sequence[Actor]) -> str:
         storm.kill_one(actors[0])
-        return paint("writer 0 is killed (SIGKILL), wherever it was; nobody tells the others", "red")
+        return paint("writer 0 is killed (SIGKILL), wherever it was; the others are not told", "red")
 
     def add_column(table: lb.Table, _: Sequence[Actor]) -> str:
         for _attempt in range(_ATTEMPTS):
@@ -75,7 +75,7 @@ def _storm(folder: Path, *, spark: int) -> lb.Table:
             with contextlib.suppress(lb.CommitRefused):
                 lb.Table.open(table.path).alter().add("town", "string").commit()
                 break
-        return paint("a column `town` was added; nobody stopped for it", "yellow")
+        return paint("a column `town` was added; no writer stopped for it", "yellow")
 
     table, verdict = rage(
         storm,

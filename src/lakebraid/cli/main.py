@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "clean": (
         "lakebraid.cli.servicing:clean",
-        "Remove files of versions that are too old; whoever still needs one is named.",
+        "Remove files of versions that are too old, and say what still needs others.",
     ),
     "cluster": (
         "lakebraid.cli.servicing:cluster",
@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compact": ("lakebraid.cli.servicing:compact", "Merge log files into base files, beside any number of writers."),
     "demo": (
         "lakebraid.cli.demo:demo",
-        "Let many writers loose on one table, kill one, add a column meanwhile, and account for every row.",
+        "Let many writers loose on one table, kill one, add a column while they run, and account for every row.",
     ),
     "doctor": ("lakebraid.cli.doctor:doctor", "Look at what lakebraid needs on this machine, and say what is missing."),
     "export": (

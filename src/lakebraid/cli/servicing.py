@@ -35,7 +35,7 @@ _RUN: Final = click.option(
 _ROLLBACK_DELAY: Final = click.option(
     "--table-service-rollback-delay",
     metavar="TIME",
-    help="Removable plans of this age that nobody executes are rolled back; the table's setting, or 1h.",
+    help="Removable plans of this age that no process executes are rolled back; the table's setting, or 1h.",
 )
 
 
@@ -67,7 +67,7 @@ def compact(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run: st
 @_DRY_RUN
 @_PLAN_ONLY
 @_RUN
-@click.option("--removable", is_flag=True, help="Roll the plan back if it fails or nobody executes it for an hour.")
+@click.option("--removable", is_flag=True, help="Roll the plan back if it fails or no process executes it for an hour.")
 def log_compact(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run: str | None, removable: bool) -> None:
     """Merge small log files into larger ones, where rewriting base files would cost too much."""
     table = Table.open(path)
@@ -92,7 +92,7 @@ def log_compact(path: str, *, as_json: bool, dry_run: bool, plan_only: bool, run
 @click.option("--max-bytes-per-group", type=click.IntRange(1), metavar="BYTES", help="Sort no more than this together.")
 @click.option("--max-groups", type=click.IntRange(1), help="So many tasks at most.")
 @click.option("--partition", "partitions", multiple=True, help="Only this partition; may be given several times.")
-@click.option("--removable", is_flag=True, help="Roll the plan back if it fails or nobody executes it for an hour.")
+@click.option("--removable", is_flag=True, help="Roll the plan back if it fails or no process executes it for an hour.")
 def cluster(
     path: str,
     *,
@@ -182,7 +182,7 @@ def clean(
     versions: int | None,
     table_service_rollback_delay: str | None,
 ) -> None:
-    """Remove files of versions that are too old; whoever still needs one is named. Dead writers are rolled back first."""
+    """Remove files of versions that are too old, and say what still needs others. Dead writers are rolled back first."""
     delay = _minutes(table_service_rollback_delay)
     done = Table.open(path).clean(
         commits=commits,
@@ -259,7 +259,7 @@ def restore(path: str, to: str, *, as_json: bool, dry_run: bool, yes: bool) -> N
         say([would], as_json=as_json, nothing="")
         return
     if not yes and not sys.stdin.isatty():
-        raise InvalidArgument(f"{told(would)}. Nothing was changed. Say --yes if nobody can be asked.")
+        raise InvalidArgument(f"{told(would)}. Nothing was changed. Say --yes if there is no terminal to ask at.")
     if not yes:
         click.confirm(f"{told(would)}\nDo it?", abort=True, err=True)
     say([table.restore(to)], as_json=as_json, nothing="")

@@ -44,7 +44,7 @@ CONCURRENT_OPTIONS: Final[tuple[Option, ...]] = (
         "hoodie.clustering.updates.strategy",
         "counts for this write, whatever the table says: who gives way if it touches file groups of a pending clustering, the "
         "write (Reject…, if nothing is said) or the clustering (Allow…). Beside Apache Hudi, Allow… needs "
-        "PreferWriterConflictResolutionStrategy: without it Hudi's clusterings drop rows that came meanwhile",
+        "PreferWriterConflictResolutionStrategy: without it Hudi's clusterings drop rows that came while they ran",
         f"{_UPDATES}.SparkRejectUpdateStrategy",
         f"{_UPDATES}.SparkAllowUpdateStrategy",
     ),

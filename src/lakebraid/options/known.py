@@ -100,7 +100,7 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     ),
     done(
         "hoodie.table.cdc.enabled",
-        "true: Hudi's CDC query can read the table that this write creates; ours reads every table",
+        "true: Hudi's CDC query can read the table that this write creates; lakebraid's reads every table",
         is_switch=True,
     ),
     done(
@@ -251,7 +251,7 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     tuning("hoodie.archive*", _SERVICE),
     tuning("hoodie.commits.archival.batch", _SERVICE),
     tuning("hoodie.timeline.*", _SERVICE),
-    tuning("hoodie.rollback.*", "dead writes are rolled back by whoever meets them"),
+    tuning("hoodie.rollback.*", "dead writes are rolled back by any process that meets them"),
     tuning("hoodie.table.service*", _SERVICE),
     tuning("hoodie.metadata.*", "no metadata table is written"),
     tuning("hoodie.markers.*", "on object stores a task has one list of markers, elsewhere each file has a marker"),
@@ -269,7 +269,7 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     tuning("hoodie.consistency.*", "the store is asked as it is"),
     tuning("hoodie.metrics.*", "figures are in the result of each write"),
     tuning("hoodie.client.*", "there is no such client"),
-    tuning("hoodie.write.commit.callback.*", "nobody is called back"),
+    tuning("hoodie.write.commit.callback.*", "no callback is made"),
     tuning("hoodie.meta.sync.*", "no catalog is told of the table"),
     tuning("hoodie.meta_sync.*", "no catalog is told of the table"),
     tuning("hoodie.metaserver.*", "the timeline lies in the table"),
@@ -314,7 +314,7 @@ READ_OPTIONS: Final[tuple[Option, ...]] = (
     ),
     read(
         "hoodie.datasource.query.incremental.format",
-        "latest_state: rows that are new or changed; cdc: op, ts_ms, before, after; changes (ours): rows with "
+        "latest_state: rows that are new or changed; cdc: op, ts_ms, before, after; changes (of lakebraid): rows with "
         "_change_type and _commit_completion_time, deletes among them",
         values=("latest_state", "cdc", "changes"),
     ),

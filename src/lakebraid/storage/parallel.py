@@ -42,6 +42,9 @@ def map_calls(
     the limit, or one item each. If several fail, the error is that of the first in order, as in a plain loop; when it
     is raised no call is under way any more, but some that come after it in order may have been made.
     """
+    given = getattr(storage, "side_by_side", None)
+    if given is not None:
+        return cast("list[R]", given(work, list(items)))
     return map_within(calls_at_once(storage), work, items, size=size)
 
 

@@ -25,6 +25,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.table.view import load_view
+from lakebraid.txn.checks.inserted_keys import SameKeys
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, load_newest_map
 from lakebraid.txn.checks.overwrites import Placement, listed_ids
 from lakebraid.txn.hudi.lock import Lock, hudi_lock
@@ -60,7 +61,9 @@ class Writing:
     """Opens ledgers for transactions and remembers between them what saves calls; safe to share between threads."""
 
     heartbeat: type[Heartbeat] = Heartbeat
-    """How its writes show that they live."""
+    """How its writes, and the plans that it executes, show that they live."""
+    same_keys: type[SameKeys] = SameKeys
+    """How its writes compare their new keys with those of others."""
 
     def __init__(self, storage: Storage, clock: Clock, told: Mapping[str, str] | None = None) -> None:
         """`told` goes before the table's own properties, for these writes alone."""
@@ -110,13 +113,17 @@ class Writing:
 
     def ledger(self, config: TableConfig) -> Ledger:
         """A new ledger, which knows what the last one of this process knew."""
-        lock: Lock | None = hudi_lock(self.at(config))
+        lock = self.lock(self.at(config))
         known, applied = self._newest
         ledger = Ledger(self.at(config), is_shared=lock is not None, company=self._company)
         if lock is not None:
             ledger.lock = lock
         ledger.watch.known, ledger.applied = known, applied
         return ledger
+
+    def lock(self, table: TableAt) -> Lock | None:
+        """Hudi's lock, if the table is shared with its writers."""
+        return hudi_lock(table)
 
     def open_writers(self, config: TableConfig) -> dict[str, str | None]:
         """The writer of each open write, by its start; none is known where the ledger is damaged."""

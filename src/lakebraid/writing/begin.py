@@ -63,7 +63,7 @@ class OwnSchema:
         return self.own if self.own is not None or self.begun is None else self.begun.columns
 
     def grown(self, incoming: pa.Schema, config: TableConfig) -> pa.Schema:
-        """The columns with these rows; whether another writer changed the table's meanwhile is seen at the commit."""
+        """The columns with these rows; whether another writer changed the table's since then is seen at the commit."""
         columns = self.columns
         if columns is None:
             stated = fit_schema(without_meta(incoming))  # the first rows of a table without schema state it
@@ -233,6 +233,7 @@ def _begin(opening: Opening) -> Beginning:
         is_isolated=request.is_isolated,
         repeats=request.repeats,
         is_partial=request.is_partial,
+        same_keys=writing.same_keys,
     )
     if rivalry.is_alone:
         clear_dead(ledger, opening.token)
@@ -279,10 +280,12 @@ def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
         return start
 
     if request.overwrites:
-        return begun(adds_base=False), True  # in file groups that nobody has: base files disturb no one
+        return begun(adds_base=False), True  # in file groups that no other write has: base files disturb none
     newest = ledger.known or ledger.newest()
     is_bulk = request.operation == "bulk_insert" and not ledger.config.is_placed
     if is_bulk and newest.state.is_fresh and not ledger.is_shared:
-        with contextlib.suppress(InvalidArgument):  # another writer published meanwhile: log files, then
+        with contextlib.suppress(
+            InvalidArgument
+        ):  # another writer published since the table was looked at: log files, then
             return begun(adds_base=True), True
     return begun(adds_base=False), False

@@ -46,7 +46,7 @@ class Gate:
     files: Sequence[StagedFile]
     """Those of the write, as many as there are by then."""
     found: Callable[[], WriteConflict | None]
-    """What its heartbeat has met meanwhile."""
+    """What its heartbeat has met since the write began."""
 
     def check(self, seen: Seen) -> None:
         """WriteConflict if the commit would be refused as the table was when it was looked at."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A write that is begun in one process, done by tasks anywhere, and ended in another process.
 
-Spark's data source has no driver of ours: the process that begins a write is gone, or at other work, when its tasks run,
+Spark's data source has no driver of its own: the process that begins a write is gone, or at other work, when its tasks run,
 and the one that commits has only what was pickled. The ledger knows the write by its token, so the process that carries
 it on is its owner, and a second commit or abort finds what the first has decided.
 """
@@ -43,7 +43,7 @@ class Carried:
     begun: Beginning
     looked: Looking | None
     interval_s: float
-    """How often somebody must show that it lives."""
+    """How often the process that carries the write on must beat."""
 
     def __repr__(self) -> str:
         return f"Carried({self.plan!r})"  # the rest may hold credentials
@@ -52,10 +52,10 @@ class Carried:
 def begin_carried(
     source: Source, request: WriteRequest, incoming: pa.Schema, told: Mapping[str, str] | None = None
 ) -> Carried:
-    """Begins a write of rows with these columns. Nobody beats for it after the first beat: that is the caller's to see to."""
+    """Begins a write of rows with these columns. After the first beat the caller has to see to the next ones."""
     writing = Writing(open_storage(source.url, dict(source.options)), SystemClock(), told)
     operation = request.operation
-    # A bulk load begins as an insert: whole base files would need a shuffle. Whoever is refused runs the job again.
+    # A bulk load begins as an insert: whole base files would need a shuffle. A job that is refused is run again.
     spread = replace(request, operation="insert" if operation == "bulk_insert" else operation, repeats=True)
     transaction = Transaction(open_write(writing, source, spread))
     try:

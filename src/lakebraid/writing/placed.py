@@ -64,7 +64,7 @@ class Placing:
             self._kept.append(rows)
 
     def stage(self, engine: Engine, plan: WritePlan, task: int, gate: Gate) -> list[StagedFile]:
-        """Writes all rows into files that nobody sees yet; what the gate refuses is not written.
+        """Writes all rows into files that no reader sees yet; what the gate refuses is not written.
 
         A write that gives way to others looks again where its rows go, if its engine can assign them twice.
         """

@@ -73,7 +73,7 @@ class Destination:
         if isinstance(error, WriteConflict) and (self.config.concurrency == "occ" or self.config.is_placed):
             stand_aside(self.ledger(), error, attempt)
         else:
-            pause(clock, attempt)  # where writers never wait, others are always there and in nobody's way
+            pause(clock, attempt)  # where writers never wait, others are always there and hinder none
 
 
 def write_rows(
@@ -122,7 +122,7 @@ def change_rows(
     retries: int | None,
     afterwards: Afterwards | None = None,
 ) -> WriteResult:
-    """Writes what is computed from the rows that are there, and again by itself if other writers change them meanwhile.
+    """Writes what is computed from the rows that are there, and again if other writers change them before the commit.
 
     Rows of a file group that follow from that group alone are kept for the next attempt, which computes those of the
     groups that were touched. `look` gives the table as it is.

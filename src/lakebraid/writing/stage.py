@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the rows of one write to its files, which nobody sees before it is published."""
+"""From the rows of one write to its files, which no reader sees before it is published."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Staging:
         self._engines.await_ready()
 
     def check_new_keys(self, now: Round, start: str) -> None:
-        """WriteConflict if a partial update opened a row for a key that another writer has brought meanwhile."""
+        """WriteConflict if a partial update opened a row for a key that another writer has brought since this one began."""
         if self.looked is not None:
             self.looked[1].check(now, start, self.files)
 

@@ -44,7 +44,7 @@ Afterwards = Callable[[], "ServiceRound"]
 
 
 class Transaction:
-    """A write that nobody sees before `commit`. For one use: after commit or abort it is over.
+    """A write that no reader sees before `commit`. For one use: after commit or abort it is over.
 
     As a context manager it commits at the end of the block, and aborts if the block raises.
     """
@@ -105,7 +105,7 @@ class Transaction:
             on_lost=_unheld(self._lose, None),
         )
         self._heartbeat.run()
-        # Of a transaction that nobody has any more nobody can say how it ends: it shows no life, and others roll it back.
+        # A transaction to which no reference is left cannot be ended by its process: it beats no more, and others roll it back.
         weakref.finalize(self, self._heartbeat.stop).atexit = False
 
     def stop_beating(self) -> None:
@@ -113,7 +113,7 @@ class Transaction:
         self._heartbeat.stop()
 
     def write(self, data: Any) -> None:
-        """Writes rows into files that nobody sees yet; may be called several times, later rows win ties.
+        """Writes rows into files that no reader sees yet; may be called several times, later rows win ties.
 
         If it raises, some files may be there already, so the transaction can only be aborted.
         """
@@ -149,7 +149,7 @@ class Transaction:
         self.begun.schema.restate(change, self._writing.storage.url)
 
     def commit(self) -> WriteResult:
-        """Publishes the write: from now on everybody sees all of it.
+        """Publishes the write: from now on every reader sees all of it.
 
         RolledBack: certainly nothing is visible. CommitUnknown: ask `table.status(txn.instant)`. WriteConflict, also
         certain: another writer was faster with what this one could not know of: the same file groups in optimistic

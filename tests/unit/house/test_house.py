@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +39,12 @@ def test_the_search_for_untyped_arguments_finds_dictionaries_that_were_made_by_h
     handed = "def f(**how): return g(**how)"
     assert [line for line, _ in house.splats(ast.parse(made))] == [3]
     assert [*house.splats(ast.parse(handed))] == []
+
+
+def test_the_layers_are_drawn_as_they_are_enforced() -> None:
+    root = Path(__file__).parents[3]
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    enforced = [name.rpartition(".")[2] for layer in contracts[0]["layers"] for name in layer.split(" | ")]
+    picture = (root / "ARCHITECTURE.md").read_text().split("```")[1]
+    drawn = re.findall(r"^ ([a-z]+)(?: {2,}([a-z]+)| · ([a-z]+) · ([a-z]+))?(?: {2,}|$)", picture, re.MULTILINE)
+    assert [name for row in drawn for name in row if name in enforced] == enforced

@@ -28,7 +28,7 @@ from lakebraid.txn.checks.file_groups import Rivals, begun
 from lakebraid.txn.stats import write_stats
 from tests.kit.clustering import GIVES_WAY, Grove
 from tests.kit.effort import times
-from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
+from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of
 from tests.kit.present import present
 from tests.unit.txn.test_rfc79 import TINY
 
@@ -112,20 +112,17 @@ def test_no_row_is_lost_if_a_writer_or_a_clusterer_dies(mode: str) -> None:
     objects, now_ms, group = scenery(mode)
     bodies = {"c": clusterer, "w": writer(group, strategy, updates_allowed=mode == "gives way")}
     seen = set()
-    with without_threads():
-        for played in every_schedule(objects, now_ms, bodies, switches=1, kills=1, runs_max=SCHEDULES):
-            c, w = played.ends.get("c"), played.ends.get("w")
-            instant, write = replacement(played), published(played)
-            is_written = f"0-1-1_{write.request_time}" in "".join(played.world.disk.names)
-            if instant is not None and instant.is_completed and is_written:
-                assert write.completion_time < instant.request_time, (
-                    "it replaced a group with rows that it has not read"
-                )
-            assert c is None or isinstance(c, ClusteringResult | ClusteringYielded), repr(c)
-            assert w is None or isinstance(w, str | WriteConflict), repr(w)
-            if mode == "protected":
-                assert not isinstance(c, ClusteringYielded)
-            elif isinstance(w, WriteConflict):
-                assert instant.is_completed, "only what is published comes before a write"
-            seen.add((type(c).__name__, type(w).__name__))
+    for played in every_schedule(objects, now_ms, bodies, switches=1, kills=1, runs_max=SCHEDULES):
+        c, w = played.ends.get("c"), played.ends.get("w")
+        instant, write = replacement(played), published(played)
+        is_written = f"0-1-1_{write.request_time}" in "".join(played.world.disk.names)
+        if instant is not None and instant.is_completed and is_written:
+            assert write.completion_time < instant.request_time, "it replaced a group with rows that it has not read"
+        assert c is None or isinstance(c, ClusteringResult | ClusteringYielded), repr(c)
+        assert w is None or isinstance(w, str | WriteConflict), repr(w)
+        if mode == "protected":
+            assert not isinstance(c, ClusteringYielded)
+        elif isinstance(w, WriteConflict):
+            assert instant.is_completed, "only what is published comes before a write"
+        seen.add((type(c).__name__, type(w).__name__))
     assert ("ClusteringResult", "str") in seen, "one after the other"

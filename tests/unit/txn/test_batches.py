@@ -246,11 +246,6 @@ def test_a_batch_whose_publication_became_void_beside_hudi_is_published_again_an
 # --- two at the same moment --------------------------------------------------------------------------------------------
 
 
-class NoBeats(NoHeartbeat):
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
-
-
 def zombie(actor: Actor) -> WriteResult:
     return table_on(actor.storage, actor.process.clock).upsert([row("a", "1")], writer="orders", batch=1)
 
@@ -266,7 +261,7 @@ def zombie(actor: Actor) -> WriteResult:
 def test_two_drivers_with_the_same_batch_publish_it_once_in_every_interleaving(
     switches: int, kills: int, runs_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Writing, "heartbeat", NoBeats)
+    monkeypatch.setattr(Writing, "heartbeat", NoHeartbeat)
     storage = fresh()
     bodies = {"one": zombie, "other": zombie}
     bounds: dict[str, Any] = {"switches": switches, "kills": kills, "runs_max": runs_max}

@@ -7,9 +7,8 @@ import pytest
 
 from lakebraid.errors import ObjectNotFound
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.txn.hudi import file_lock
 from lakebraid.txn.hudi.file_lock import LOCK
-from lakebraid.txn.hudi.lock_owner import parse_owner
+from lakebraid.txn.hudi.lock_owner import MACHINE, parse_owner
 from lakebraid.txn.liveness.heartbeat import Heartbeat
 from tests.kit.faults import Killed, attempt, calls_of_a_write, check_aftermath, killing, losing, restored
 from tests.kit.scene import CHANGES, WatchedStorage
@@ -57,4 +56,4 @@ def _bury(storage: MemoryStorage) -> None:
     except ObjectNotFound:
         return
     assert owner is not None
-    file_lock._abandoned.add(owner.token)
+    MACHINE.abandoned.add(owner.token)

@@ -39,7 +39,7 @@ from lakebraid.txn.actions.plans import claim, decide_plan
 from lakebraid.txn.actions.rescue import RollbackResult, rescue, sweep
 from lakebraid.txn.ledger.entries import LEDGER, parse_entry
 from tests.kit.effort import times
-from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of, without_threads
+from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of
 from tests.kit.present import present
 from tests.kit.scene import TickingClock, files, make_table, row
 
@@ -82,10 +82,9 @@ class Planned:
     inputs: tuple[str, ...]
 
     def play(self, bodies: Mapping[str, Body], *, age_ms: int = 0, **bounds: Any) -> Iterator[Played]:
-        with without_threads():
-            for played in every_schedule(self.objects, self.now_ms + age_ms, bodies, **bounds):
-                yield played
-                check_invariants(self, played)
+        for played in every_schedule(self.objects, self.now_ms + age_ms, bodies, **bounds):
+            yield played
+            check_invariants(self, played)
 
 
 @cache

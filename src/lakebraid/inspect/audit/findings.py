@@ -34,7 +34,7 @@ _D, _R, _U = Severity.DAMAGE, Severity.RISK, Severity.UNTIDY
 _COPY = "Bring the file back from a copy of the table, or restore to a savepoint from before it."
 _AGAIN = "Write those rows again; `lakebraid why` tells of the instant."
 _ROLLBACK = "Run `lakebraid rollback`."
-_REMOVE = "Remove it when nobody writes, or run `lakebraid rollback`."
+_REMOVE = "Remove it when no process writes, or run `lakebraid rollback`."
 
 KINDS: Final[dict[str, Kind]] = {
     # the table's own description
@@ -43,13 +43,13 @@ KINDS: Final[dict[str, Kind]] = {
     "crc-stale": Kind(_R, False, "Hadoop's checksum file does not fit the file beside it: Spark with Apache Hudi refuses to read that file.", "Remove the .crc file if the file itself is right."),
     # the timeline
     "instant-unreadable": Kind(_D, True, "The metadata of a completed instant cannot be read.", _COPY),
-    "instant-empty": Kind(_R, True, "A completed write has no metadata, as if it had written nothing.", "Compare the files of that start with what its writer reports; write again if in doubt."),
+    "instant-empty": Kind(_R, True, "A completed write has no metadata, as if it had written nothing.", "Compare the files of that request time with what its writer reports; write again if in doubt."),
     "time-order": Kind(_D, True, "An instant completed before it began: incremental readers and slices go wrong.", "Find out whose clock was wrong, and restore to a moment before."),
-    "time-twice": Kind(_D, True, "Two instants have the same time, so nobody can say which came first.", "Restore to a moment before, and write again through one kind of lock."),
+    "time-twice": Kind(_D, True, "Two instants have the same time, so it is not known which came first.", "Restore to a moment before, and write again through one kind of lock."),
     "completed-twice": Kind(_D, True, "An instant has two completed files.", "Keep the one whose files are there, remove the other."),
     "state-missing": Kind(_R, False, "A completed or inflight instant has no requested or inflight file: others may have rolled it back.", "Check that its files are all there (`lakebraid show PATH INSTANT`)."),
     "time-ahead": Kind(_R, False, "An instant lies in the future: one bad clock drags the times of all writers along.", "Set the clock of that writer (NTP)."),
-    "plan-unreadable": Kind(_R, False, "A pending plan cannot be read, so nobody can execute it.", "Roll it back with Apache Hudi, or remove its files while nobody writes."),
+    "plan-unreadable": Kind(_R, False, "A pending plan cannot be read, so no process can execute it.", "Roll it back with Apache Hudi, or remove its files while no process writes."),
     "plan-input-missing": Kind(_D, True, "A pending plan names a file that is not there.", _COPY),
     "undo-unfinished": Kind(_R, False, "A rollback, restore or clean was begun long ago and not ended.", _ROLLBACK),
     "writer-dead": Kind(_R, False, "A write is open and its writer shows no sign of life: it holds back archiving.", _ROLLBACK),
@@ -60,7 +60,7 @@ KINDS: Final[dict[str, Kind]] = {
     "old-file-missing": Kind(_R, True, "A committed file of an older version is gone, and no clean took it: reads as of that time are short, without an error.", _COPY),
     "file-unreachable": Kind(_D, True, "A committed file is there, and no reader takes it.", "Compare its name with its commit (`lakebraid show PATH INSTANT`). " + _AGAIN),
     "file-misnamed": Kind(_D, True, "A commit names a file of another instant or file group, or one that is no data file.", _AGAIN),
-    "uncommitted-visible": Kind(_D, True, "Readers take a file that its commit does not name: rows nobody committed.", "Remove the file when nobody writes: its writer never counted it."),
+    "uncommitted-visible": Kind(_D, True, "Readers take a file that its commit does not name: rows that no write committed.", "Remove the file when no process writes: its writer never counted it."),
     "orphan-visible": Kind(_D, True, "A file of no known instant is older than the timeline, so readers take it for committed.", _ROLLBACK),
     "slice-differs": Kind(_D, True, "Readers take another set of files than the commits say.", "Please report this, with the output of `lakebraid files`."),
     "late-twin": Kind(_U, False, "A second file of an executed plan that its commit does not name; it holds the same rows.", _ROLLBACK),
@@ -97,11 +97,11 @@ KINDS: Final[dict[str, Kind]] = {
     # history, ledger, traces
     "history-damaged": Kind(_D, True, "The archived timeline cannot be read, or its manifest names a file that is not there.", _COPY),
     "history-stray": Kind(_U, False, "A file lies in the archived timeline that its manifest does not name.", "Run `lakebraid archive`; it goes with the next round."),
-    "ledger-damaged": Kind(_D, False, "The newest entry of the ledger cannot be read: nobody can write.", "Bring it back from a copy, or move .hoodie/.lakebraid away while nobody writes, and run `lakebraid rollback`."),
-    "ledger-unfulfilled": Kind(_R, False, "The newest decision of the ledger is not on the timeline yet.", "Nothing: whoever decides next brings it there. `lakebraid rollback` does it now."),
+    "ledger-damaged": Kind(_D, False, "The newest entry of the ledger cannot be read: no process can write.", "Bring it back from a copy, or move .hoodie/.lakebraid away while no process writes, and run `lakebraid rollback`."),
+    "ledger-unfulfilled": Kind(_R, False, "The newest decision of the ledger is not on the timeline yet.", "Nothing: the process that decides next brings it there. `lakebraid rollback` does it now."),
     "ledger-disagrees": Kind(_R, False, "Ledger and timeline do not agree on which writes are open.", "Find out who writes without the ledger; create tables that Hudi writes, too, with shared=True."),
     "metadata-table-behind": Kind(_R, True, "Hudi's metadata table does not know a completed write: Apache Hudi misses its rows.", "Empty hoodie.table.metadata.partitions and remove .hoodie/metadata, or let Hudi rebuild it."),
-    "lock-stale": Kind(_R, False, "Hudi's lock is held by nobody who lives: Hudi's writers wait.", "Remove the lock file when you are certain that its holder is gone."),
+    "lock-stale": Kind(_R, False, "Hudi's lock is held by a process that is dead: Hudi's writers wait.", "Remove the lock file when you are certain that its holder is gone."),
     "marker-leftover": Kind(_U, False, "Markers of a write that has ended.", _REMOVE),
     "heartbeat-leftover": Kind(_U, False, "The heartbeat of a write that has ended.", _REMOVE),
     "staged-leftover": Kind(_U, False, "Staged objects or asks of decisions that were made long ago.", _ROLLBACK),

@@ -125,7 +125,7 @@ class MergeService(Generic[P, R]):
         """
         self.check(opened)
         plan = self.load(opened.ledger, start)
-        with claimed(opened.ledger, start) as held:
+        with claimed(opened.ledger, start, opened.writing.heartbeat) as held:
             return run_claimed(self.begin(opened, plan, held), opened, held, self.action, engine)
 
     def run_abandoned(self, opened: Opened, engine: MergeEngine = LOCAL) -> list[R]:
@@ -225,7 +225,7 @@ class Held:
 
 
 @contextlib.contextmanager
-def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
+def claimed(ledger: Ledger, start: str, heartbeat_class: type[Heartbeat] = Heartbeat) -> Iterator[Held]:
     """The claim on a pending plan, with a heartbeat, for as long as the block runs; ClaimLost if a living one has it.
 
     If the block fails the claim is given back, so that others need not wait until the heartbeat has expired; a removable
@@ -233,7 +233,7 @@ def claimed(ledger: Ledger, start: str) -> Iterator[Held]:
     """
     held = _claim(ledger, start)
     interval_s = beat_interval_ms(ledger.config) / 1000
-    heartbeat = Heartbeat(ledger.storage, start, interval_s, lambda: _is_held(ledger, held), held.lost.set)
+    heartbeat = heartbeat_class(ledger.storage, start, interval_s, lambda: _is_held(ledger, held), held.lost.set)
     heartbeat.run()
     try:
         yield held

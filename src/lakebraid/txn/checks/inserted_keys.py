@@ -64,7 +64,7 @@ class SameKeys:
                 if brings_keys(stat):
                     own = self._new_keys(ledger.storage, files, None if everywhere else partition)
                     try:
-                        found = _common_key(ledger.storage, stat, own)
+                        found = self.common_key(ledger.storage, stat, own)
                     except (SnapshotExpired, ObjectNotFound):
                         found = "?"  # rewritten and cleaned away since
                     if found is not None:
@@ -75,33 +75,32 @@ class SameKeys:
         if self._own is None:
             by_partition: dict[str, list[pa.Array]] = {}
             for file in files:
-                keys = _keys(storage, file.path, file.size, since=self.start)
+                keys = self.keys(storage, file.path, file.size, since=self.start)
                 by_partition.setdefault(file.partition, []).extend(keys)
             self._own = {p: pa.chunked_array(k, pa.string()).combine_chunks() for p, k in by_partition.items()}
         chosen = [keys for p, keys in self._own.items() if partition in (None, p)]
         return pa.chunked_array(chosen, pa.string()).combine_chunks()
 
+    def common_key(self, storage: Storage, stat: WriteStat, own: pa.Array) -> str | None:
+        """One of these keys that the base file of a rival holds as well, or None."""
+        name = stat.path or ""
+        size = storage.info(name).size
+        metadata = open_parquet_file(open_base(storage, name), size, name).metadata
+        possible = own.filter(pa.array(file_keys(metadata.num_rows, metadata.metadata or {}).may_hold(own)))
+        for keys in self.keys(storage, name, size) if len(possible) else ():
+            both = possible.filter(pc.is_in(possible, value_set=keys))
+            if len(both):
+                return str(both[0].as_py())
+        return None
 
-def _common_key(storage: Storage, stat: WriteStat, own: pa.Array) -> str | None:
-    name = stat.path or ""
-    size = storage.info(name).size
-    metadata = open_parquet_file(open_base(storage, name), size, name).metadata
-    possible = own.filter(pa.array(file_keys(metadata.num_rows, metadata.metadata or {}).may_hold(own)))
-    for keys in _keys(storage, name, size) if len(possible) else ():
-        both = possible.filter(pc.is_in(possible, value_set=keys))
-        if len(both):
-            return str(both[0].as_py())
-    return None
-
-
-def _keys(storage: Storage, name: str, size: int, *, since: str | None = None) -> Iterator[pa.Array]:
-    """The record keys of a base file, of all rows or of those that one write has brought."""
-    source = open_base(storage, name)
-    file = open_parquet_file(source, size, name)
-    groups = list(range(file.metadata.num_row_groups))
-    for rows in read_parquet_rows(file, source, groups, [_TIME, RECORD_KEY], name):
-        kept = rows if since is None else rows.filter(pc.equal(rows.column(_TIME), since))
-        yield kept.column(RECORD_KEY).combine_chunks().cast(pa.string())
+    def keys(self, storage: Storage, name: str, size: int, *, since: str | None = None) -> Iterator[pa.Array]:
+        """The record keys of a base file, of all rows or of those that one write has brought."""
+        source = open_base(storage, name)
+        file = open_parquet_file(source, size, name)
+        groups = list(range(file.metadata.num_row_groups))
+        for rows in read_parquet_rows(file, source, groups, [_TIME, RECORD_KEY], name):
+            kept = rows if since is None else rows.filter(pc.equal(rows.column(_TIME), since))
+            yield kept.column(RECORD_KEY).combine_chunks().cast(pa.string())
 
 
 def _conflict(now: Round, start: str, rival: Instant, key: str, writer: str) -> WriteConflict:

@@ -41,6 +41,7 @@ class Rivalry:
         is_isolated: bool = False,
         repeats: bool = False,
         is_partial: bool = False,
+        same_keys: type[SameKeys] = SameKeys,
     ) -> None:
         """`repeats`: whoever is refused does the same again at once, so rivals which would change nothing of it are no
         hindrance. A blind write needs to know nothing of the table, so that goes for all that began before it.
@@ -65,6 +66,7 @@ class Rivalry:
         self.begun: Begun | None = None
         """Of an overwrite: what was under way."""
         self._touched: TouchedKeys | None = None
+        self._same_keys_class = same_keys
         self._same_keys: SameKeys | None = None
 
     @property
@@ -90,7 +92,7 @@ class Rivalry:
     def settle(self, start: str) -> None:
         """The write has begun: the last round in which it had not tells what is needed."""
         noted = self._noted and replace(self._noted, start=start)
-        self._same_keys = SameKeys(start) if self._has_unique_keys else None
+        self._same_keys = self._same_keys_class(start) if self._has_unique_keys else None
         if isinstance(noted, Begun) and self._overwrites:
             self.begun = noted  # held against whole partitions: txn/checks/overwrites.py
         elif isinstance(noted, Begun):

@@ -19,15 +19,12 @@ from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage.protocol import Storage
-from lakebraid.txn.hudi.lock_owner import Owner, format_owner, is_dead, parse_owner, this_process
+from lakebraid.txn.hudi.lock_owner import MACHINE, Owner, Processes, format_owner, parse_owner
 from lakebraid.txn.ledger.entries import FOLDER
 
 LOCK: Final = ".hoodie/lock"
 BREAKING: Final = f"{FOLDER}/breaking"
 """`<token>` in this folder: who alone may remove the lock with that token, whose owner is dead."""
-
-_abandoned: Final[set[str]] = set()
-"""Tokens of locks that this process could not give back; they are as good as those of the dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +33,19 @@ class FileLock:
 
     storage: Storage
     clock: Clock
+    processes: Processes = MACHINE
 
     def __call__(self, stand_in: Callable[[], None] = lambda: None) -> FileHold:
         """`stand_in` does what a dead owner would have done before he gave it back; then his lock is removed."""
-        return FileHold(self.storage, self.clock, stand_in)
+        return FileHold(self.storage, self.clock, stand_in, self.processes)
 
 
 class FileHold:
     """The lock while a `with` block runs. StorageError if it cannot be had in time."""
 
-    def __init__(self, storage: Storage, clock: Clock, stand_in: Callable[[], None]) -> None:
-        self._storage, self._clock, self._stand_in = storage, clock, stand_in
-        self._me = this_process(clock.token(), clock.now_ms())
+    def __init__(self, storage: Storage, clock: Clock, stand_in: Callable[[], None], processes: Processes) -> None:
+        self._storage, self._clock, self._stand_in, self._processes = storage, clock, stand_in, processes
+        self._me = processes.this(clock.token(), clock.now_ms())
         self._claimed: str | None = None
         """The name that gives, if it is ours, the right to remove a dead owner's lock."""
 
@@ -86,7 +84,7 @@ class FileHold:
         owner = self._read(LOCK)
         if owner is not None and owner.token == self._me.token:
             return True  # an answer of ours got lost
-        if owner is not None and _is_over(owner):
+        if owner is not None and self._processes.is_over(owner):
             self._break(owner)
         return False
 
@@ -100,7 +98,7 @@ class FileHold:
             self._stand_in()
         if names and self._read(LOCK) == dead:
             self._storage.delete([LOCK])
-            _abandoned.discard(dead.token)
+            self._processes.abandoned.discard(dead.token)
         if names:
             self._storage.delete(names)
             self._claimed = None
@@ -116,7 +114,7 @@ class FileHold:
             heir = self._read(self._claimed)
             if heir is not None and heir.token == self._me.token:
                 return names
-            if heir is None or not _is_over(heir):
+            if heir is None or not self._processes.is_over(heir):
                 return []
             token = heir.token
         return []
@@ -130,7 +128,7 @@ class FileHold:
                 self._clock.sleep(0.05 * 2**attempt)
             else:
                 return
-        _abandoned.add(self._me.token)
+        self._processes.abandoned.add(self._me.token)
         warnings.warn(
             f"{self._storage.url}/{LOCK} could not be removed in {limits.UNLOCK_ATTEMPTS_MAX} attempts. What was decided "
             f"stands and data is safe, but Apache Hudi waits until the file is gone. This process removes it with its "
@@ -164,7 +162,3 @@ class FileHold:
             owner=None if owner is None else owner.token,
             since_ms=since,
         )
-
-
-def _is_over(owner: Owner) -> bool:
-    return owner.token in _abandoned or is_dead(owner)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -63,6 +64,24 @@ def is_dead(owner: Owner) -> bool:
     state, started = now
     # A process that was killed stays until its parent looks at it; while a thread of it hangs in a system call, it lives.
     return started != owner.started or (state in _DEAD_STATES and _threads(owner.pid) <= 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """How the processes that take a lock are told apart, and which of their locks count as given back."""
+
+    this: Callable[[str, int], Owner] = this_process
+    is_dead: Callable[[Owner], bool] = is_dead
+    abandoned: set[str] = field(default_factory=set)
+    """Tokens of locks that could not be removed; they are as good as those of the dead."""
+
+    def is_over(self, owner: Owner) -> bool:
+        """Whether another process may remove the lock of this owner."""
+        return owner.token in self.abandoned or self.is_dead(owner)
+
+
+MACHINE: Final = Processes()
+"""Those of this machine. The simulator has its own."""
 
 
 def format_owner(owner: Owner) -> bytes:

@@ -18,7 +18,7 @@ from lakebraid.writing.transaction import Transaction
 
 
 class Alteration:
-    """Steps that are made together, as one commit; nobody sees any of them before. For one use.
+    """Steps that are made together, as one commit; no reader sees any of them before. For one use.
 
     Columns can be added, at the top or inside of structs (`"address.zip"`), widened, reordered and made nullable.
     Dropping and renaming are refused: files keep the old columns, and readers find columns by name.
@@ -70,7 +70,7 @@ class Alteration:
         )
 
     def commit(self) -> WriteResult:
-        """Makes the changes. SchemaConflict if another writer changed the schema in another way meanwhile."""
+        """Makes the changes. SchemaConflict if another writer changed the schema in another way before the commit."""
         with self._begin() as transaction:
             transaction.restate(self._altered)
             return transaction.commit()

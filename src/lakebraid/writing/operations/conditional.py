@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes that depend on the rows that are there: update, delete and merge, computed on Spark.
 
-Each begins, then reads, then writes; its commit is refused if another writer has changed a row of it meanwhile, and it is
-done again by itself. So the outcome is as if it had run alone between two commits of others. Each function says whether what
-it wrote of one row depends on no other row: then rows of file groups that nobody touched are kept (writing/retry.py).
+Each begins, then reads, then writes; its commit is refused if another writer has changed a row of it since it began, and it is
+repeated automatically. So the outcome is as if it had run alone between two commits of others. Each function says whether what
+it wrote of one row depends on no other row: then rows of file groups that no other write touched are kept (writing/retry.py).
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _is_by_key(
 
 
 def _matching(snapshot: Snapshot, where: Where | None, spark: SparkSession | None) -> DataFrame:
-    """The rows that match; what our own reader can filter by, it prunes by."""
+    """The rows that match; lakebraid's reader prunes by what it can filter by."""
     if not isinstance(where, str):
         return snapshot.to_spark(where=where, spark=spark)
     try:

@@ -75,7 +75,7 @@ class Overwriting:
         yield from engine.seeds(plan, (group for group in groups if group not in based))
 
     def _scope(self, ledger: Ledger, files: Iterable[StagedFile]) -> set[str]:
-        """The partitions that are about to be replaced. One that comes meanwhile is a conflict."""
+        """The partitions that are about to be replaced. One that comes before the commit is a conflict."""
         written = {file.partition for file in files}
         if self.overwrite.partitions is not None:
             return written | self.overwrite.partitions
