@@ -380,7 +380,6 @@ HEAVY: dict[str, Callable[[Table, str], object]] = {
 }
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 @pytest.mark.parametrize("kind", HEAVY)
 def test_a_decision_that_its_own_process_has_to_make_decides_the_asks_of_others_along(kind: str) -> None:
     pair = Pair(buckets=1, concurrency="nbcc")
@@ -396,6 +395,6 @@ def test_a_decision_that_its_own_process_has_to_make_decides_the_asks_of_others_
     ours = pair.author.begin()
     ours.abort()
     on = _ledger(pair.scene.storage)
-    deciding = {on.read(told.number).kind for told in on.newest().state.decided.values()}
+    deciding = {on.watch.read(told.number).kind for told in on.newest().state.decided.values()}
     assert kind in deciding
     assert not on.newest().state.open and not on.newest().state.rollbacks
