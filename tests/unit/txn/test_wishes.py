@@ -380,7 +380,6 @@ HEAVY: dict[str, Callable[[Table, str], object]] = {
 }
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 @pytest.mark.parametrize("kind", HEAVY)
 def test_a_decision_that_its_own_process_has_to_make_decides_the_asks_of_others_along(kind: str) -> None:
     pair = Pair(buckets=1, concurrency="nbcc")
