@@ -6,6 +6,7 @@
     python -m benchmarks.cloud --parts injected --lognormal --writers 1 4 16 64
     python -m benchmarks.cloud --parts model                      # 1 to 256 writers, today's protocol and the one with asks
     python -m benchmarks.cloud --parts s3 delta --faults 0.01     # a real S3 server behind the slow proxy; delta-rs beside
+    python -m benchmarks.cloud --parts torture                    # five minutes of kills and stops on that server
     python -m benchmarks.cloud --compare benchmarks/results/cloud.json             # ratios beside an earlier run
     python -m benchmarks.cloud --out benchmarks/results/cloud.json --draw docs/pictures
 
@@ -97,6 +98,24 @@ def _delta(asked: argparse.Namespace) -> Iterator[Row]:
             yield {"ground": ground.title} | row
 
 
+def _hudi(asked: argparse.Namespace) -> Iterator[Row]:
+    from benchmarks.cloud.hudi import beside  # noqa: PLC0415 - the same
+    from benchmarks.cloud.server import s3  # noqa: PLC0415 - the same
+
+    with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
+        for row in beside(ground, asked.writers or ((1,) if asked.quick else (1, 4)), quick=asked.quick):
+            yield {"ground": ground.title} | row
+
+
+def _torture(asked: argparse.Namespace) -> Iterator[Row]:
+    from benchmarks.cloud.server import s3  # noqa: PLC0415 - the same
+    from benchmarks.cloud.torture import WRITERS, tortured  # noqa: PLC0415 - the same
+
+    with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
+        for row in tortured(ground, asked.writers or (WRITERS,), quick=asked.quick):
+            yield {"ground": ground.title} | row
+
+
 def _model(asked: argparse.Namespace) -> Iterator[Row]:
     counts = asked.writers or ((1, 4, 16) if asked.quick else COUNTS)
     for row in modelled(Latencies(tail=TAIL if asked.lognormal else 1.0), counts, asked.seed):
@@ -126,6 +145,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     "model": _model,
     "s3": _s3,
     "delta": _delta,
+    "hudi": _hudi,
+    "torture": _torture,
 }
 
 if __name__ == "__main__":
