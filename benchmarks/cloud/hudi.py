@@ -30,6 +30,7 @@ SECONDS_MAX = 300.0
 TABLE = {
     "hoodie.table.name": "cloud",
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.table.type": "MERGE_ON_READ",
     "hoodie.datasource.write.operation": "upsert",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "",
