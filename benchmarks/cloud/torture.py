@@ -15,7 +15,8 @@ from benchmarks.cloud.grounds import S3
 from benchmarks.suite.row import Row, percentile
 
 WRITERS, SECONDS, SECONDS_QUICK = 8, 300, 25
-CREW = ("--services", "1", "--compactors", "1", "--buckets", "8")
+CREW = ("--services", "1", "--compactors", "1", "--buckets", "8", "--kill", "0.02", "--stop", "0.05")
+"""A process lives for 50 s on average: it starts anew each time, and a commit takes seconds where many write."""
 
 
 def tortured(ground: S3, counts: Sequence[int], *, quick: bool) -> Iterator[Row]:
