@@ -51,7 +51,7 @@ TABLE = {
     "hoodie.compact.schedule.inline": "false",
     "hoodie.upsert.shuffle.parallelism": "2",
 }
-KINDS = {"metadata table": "true", "without metadata table": "false"}
+KINDS = {"no metadata table": "false", "metadata table": "true"}
 
 
 def beside(ground: S3, counts: Sequence[int], *, quick: bool) -> Iterator[Row]:
