@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakebraid import limits
@@ -73,9 +73,8 @@ def load_waiting(storage: Storage, config: TableConfig, entry: Entry, now_ms: in
             continue  # and about to be removed
         since = min(times[ask.name(part)] for part in range(ask.parts))
         told = _waiting(ask, entry, max(now_ms - since, 0), silence_ms_max(config))
-        known = found.setdefault(ask.id, told)
-        if known.is_expired:
-            found[ask.id] = told
+        known = found.get(ask.id, told)
+        found[ask.id] = replace(told if known.is_expired else known, age_ms=max(known.age_ms, told.age_ms))
     return tuple(sorted(found.values(), key=lambda one: -one.age_ms))
 
 

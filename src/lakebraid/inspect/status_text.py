@@ -118,7 +118,7 @@ def _plan(plan: PlanStatus) -> tuple[object, ...]:
 
 def _ask(ask: WaitingStatus) -> tuple[object, ...]:
     note = "stale: the next decision decides it" if ask.is_stale else ""
-    return printable(ask.what), ask.writer, ask.instant, text_age(ask.age_ms), _TOO_OLD if ask.is_expired else note
+    return ask.what, ask.writer, ask.instant, text_age(ask.age_ms), _TOO_OLD if ask.is_expired else note
 
 
 def _holder(kind: str, holder: HolderStatus) -> tuple[object, ...]:

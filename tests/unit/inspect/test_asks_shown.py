@@ -83,15 +83,19 @@ def test_an_ask_that_waits_for_long_is_called_stale_until_it_is_decided(table: T
     assert table.status().asks == ()
 
 
-def test_an_ask_that_is_too_old_is_named_and_a_second_try_of_a_wish_is_no_second_wish(table: Table) -> None:
+def test_an_ask_that_is_too_old_is_named_and_a_second_try_of_a_wish_is_no_second_wish(
+    table: Table, clock: TickingClock
+) -> None:
     for n in range(limits.ASK_ENTRIES_MAX // 2 + 1):
         table.upsert([row("a", str(n), ts=n)])
     put(table, a_begin("late"), seen=0)
     status = table.status()
     assert [a.is_expired for a in status.asks] == [True]
     assert "too old to be decided" in repr(status) and "0 wishes to be decided" in repr(status)
+    clock.ms += MINUTE_MS
     put(table, a_begin("late"), token="u" * 16)
     assert [a.is_expired for a in table.status().asks] == [False]
+    assert table.status().asks[0].age_ms >= MINUTE_MS, "since it was first asked for"
 
 
 @pytest.mark.hostile
