@@ -11,6 +11,7 @@ from simulator.planting import Mutant
 _ASKS = "lakebraid.txn.ledger.asks"
 _ASKING = "lakebraid.txn.ledger.asking"
 _LEDGER = "lakebraid.txn.ledger.ledger"
+_LEFTOVERS = "lakebraid.txn.ledger.leftovers"
 _BUSY: dict[str, Any] = {
     "eager": True, "call_ms": 20, "whole": False, "executors": False, "switch": 0.6, "depth": 0, "aborts": 0.1, "refusals": 0.0,
     "actors": (("writer", 4), ("writer", 4), ("writer", 4), ("writer", 4), ("rescuer", 3), ("reader", 3)),
@@ -40,7 +41,7 @@ OF_ASKS = (
         ("23",), {**_BUSY, "aborts": 0.6},
     ),
     Mutant(
-        "an unanswered ask is put again under its name", "G2", _ASKING, "_further",
+        "an unanswered ask is put again under its name", "G2", _ASKING, "put_ask",
         "Ask(entry.number, attempted.wish, clock.token(),", "Ask(entry.number, attempted.wish, attempted.wish,",
         ("23",), {**_BUSY, "rates": Rates(late=0.2, vanished=0.1)},
     ),
@@ -55,18 +56,19 @@ OF_ASKS = (
         ("23",), _BUSY,
     ),
     Mutant(
-        "an ask is removed before all files of its entry are there", "G4", _LEDGER, "Ledger._enter",
-        "if before_applied is not None:", "self._tidy(entry, mine)\n    if before_applied is not None:",
+        "an ask is removed before all files of its entry are there", "G4", _LEDGER, "Ledger._conclude",
+        "if not self._apply(mine)",
+        "self.leftovers.after(entry, mine, wish, may_wait=False, is_far=False)\n    if not self._apply(mine)",
         ("23", "11", "6", "16", "9", "3", "no crash"), _BUSY,
     ),
     Mutant(
-        "a rollback leaves the ask that began its victim", "G4", _LEDGER, "Ledger.sweep_staged",
-        "if dead:", "if False:",
+        "a rollback leaves the ask that began its victim", "G4", _LEFTOVERS, "Leftovers.sweep",
+        "if doomed:", "if False:",
         ("9", "16"), {**_BUSY, "aborts": 0.5, "rates": Rates(pause=0.03, slow=0.05, late=0.1, lost=0.02, again=0.1)},
-        elsewhere=((_LEDGER, "Ledger._tidy", "self.storage.delete(names)", "pass"),),
+        elsewhere=((_LEFTOVERS, "Leftovers.after", "delete_later(storage, names, is_far=is_far)", "pass"),),
     ),
     Mutant(
-        "a sweep takes asks of an entry that is not applied yet", "G4", _LEDGER, "Ledger.sweep_staged",
+        "a sweep takes asks of an entry that is not applied yet", "G4", _LEFTOVERS, "Leftovers.sweep",
         "min(known.number, below) - 1", "min(known.number, below)",
         ("23", "9", "11"), {**_BUSY, "actors": (*_BUSY["actors"], ("rescuer", 6), ("rescuer", 6))},
     ),
@@ -84,9 +86,9 @@ OF_ASKS = (
         ("11", "1", "2", "3", "16", "18", "9"), _BUSY,
     ),
     Mutant(
-        "the mark of an entry comes before its files", "G7", _LEDGER, "Ledger._enter",
-        "if before_applied is not None:",
-        'self.storage.create(mark_name(mine.number), b"")\n    if before_applied is not None:',
+        "the mark of an entry comes before its files", "G7", _LEDGER, "Ledger._conclude",
+        "if not self._apply(mine)",
+        'from lakebraid.txn.ledger.asks import mark_name; self.storage.create(mark_name(mine.number), b"")\n    if not self._apply(mine)',
         ("11", "1", "2", "3", "16", "18", "9"), _BUSY,
     ),
     Mutant(

@@ -35,15 +35,16 @@ OF_THE_LEDGER = (
         ("9", "6", "16"), {"rates": _PAUSES, "timeout_ms": 500},
     ),
     Mutant(
-        "an entry in a trimmed slot counts", "H2", _LEDGER, "Ledger._enter",
-        "if self._numbers_after(mine.number) and self.newest().floor > mine.number:", "if False:",
+        "an entry in a trimmed slot counts", "H2", "lakebraid.txn.ledger.watch", "Watch.counts",
+        "return not (self.numbers_after(mine.number) and self.newest().floor > mine.number)",
+        "self.numbers_after(mine.number); return True",
         ("11", "6", "9", "3", "16", "1"), {**_TRIM, "rates": _PAUSES},
     ),
     Mutant(
         # An executor (1) is judged dead by another (2), whose claim is not sent for long; a writer (4) takes its slot and the
         # next ones, and the slot is trimmed. A sweeper (3) that had listed the slot reads the dead claim put into it, and
         # takes the file of the executor, who lives, for that of an outranked one.
-        "the newest entry is whatever was read first", "H3", _LEDGER, "Ledger.newest",
+        "the newest entry is whatever was read first", "H3", "lakebraid.txn.ledger.watch", "Watch.newest",
         "found = self.read(newer[-1])", "found = self.read(newer[-1]); self.known = found; return found",
         ("3",),
         {
@@ -72,7 +73,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a writer creates its own inflight", "H5", _WRITE, "begin_write",
-        "return decide_after_restores(ledger, decider, rule, before_applied=beat)",
+        "return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)",
         "start = ledger.decide(decider, rule, before_applied=beat)\n"
         "    import contextlib\n"
         "    with contextlib.suppress(Exception):\n"
@@ -90,7 +91,7 @@ OF_THE_LEDGER = (
         "an unanswered staged object is written again under its name", "H7", "lakebraid.txn.ledger.timeline_copies", "stage",
         "for attempt in range(limits.STORE_RETRIES_MAX):\n        name = staged_name(number, clock.token())",
         "name = staged_name(number, clock.token())\n    for attempt in range(limits.STORE_RETRIES_MAX):",
-        ("9",), {"keys": 1, "aborts": 1.0, "actors": (("writer", 1),)},
+        ("9", "23"), {"keys": 1, "aborts": 1.0, "actors": (("writer", 1),)},
         (("except (OutcomeUnknown, ObjectExists):", "except ObjectExists:\n            return name\n        except OutcomeUnknown:"),),
         script=(
             Cue("writer0", "create", "/staged/", "late", 3000),
@@ -157,8 +158,9 @@ OF_THE_LEDGER = (
         ("6", "9", "11", "16", "3", "1", "no crash"), {"rates": _PAUSES},
     ),
     Mutant(
-        "staged objects are deleted before they are copied", "one chain", _LEDGER, "Ledger._enter",
-        "if before_applied is not None:", "self._tidy(entry, mine)\n    if before_applied is not None:",
+        "staged objects are deleted before they are copied", "one chain", _LEDGER, "Ledger._conclude",
+        "if not self._apply(mine)",
+        "self.leftovers.after(entry, mine, wish, may_wait=False, is_far=False)\n    if not self._apply(mine)",
         ("11", "6", "16", "9", "3", "no crash"), {},
     ),
     Mutant(
@@ -215,7 +217,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "published is said before it is so", "11", _LEDGER, "Ledger._enter",
-        "except ObjectExists:", "except (OutcomeUnknown, ObjectExists):\n        return Already(outcome.value)\n    except ObjectNotFound:",
+        "except ObjectExists:", "except (OutcomeUnknown, ObjectExists):\n        return True\n    except StorageError:",
         ("11", "16", "no crash"), {"rates": _UNANSWERED, "switch": 0.6, "depth": 0},
     ),
     Mutant(

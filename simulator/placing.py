@@ -24,7 +24,6 @@ from lakebraid.services.settings import open_table
 from lakebraid.txn.actions.write import write_status
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.retry import Destination, until_unhindered
-from lakebraid.writing.transaction import Transaction
 from simulator import product, writing
 from simulator.oracle import Change
 from simulator.violation import Violation
@@ -90,7 +89,7 @@ class _Attempt:
 
     def __init__(self, scene: Scene, process: Process, own: product.SimWriting, changes: tuple[Change, ...]) -> None:
         self._scene, self._process, self._writing = scene, process, own
-        self._txn = Transaction(product.opened(own, WriteRequest("upsert")))
+        self._txn = product.begun(own, WriteRequest("upsert"))
         self._intent = scene.oracle.intend(self._txn.instant, process.name, changes)
         self._txn.write(changes)
 

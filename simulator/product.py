@@ -195,6 +195,19 @@ def opened(writing: SimWriting, request: WriteRequest) -> Opening:
     return open_write(writing, Source(writing.storage.url), named, engine=engine)
 
 
+def begun(writing: SimWriting, request: WriteRequest) -> Transaction:
+    """A transaction that may put files: before that its start may be of another write."""
+    txn = Transaction(opened(writing, request))
+    if txn.is_repeated:
+        return txn
+    try:
+        txn.staging.check_begun()
+    except (StorageError, CommitRefused):
+        txn.give_up()
+        raise
+    return txn
+
+
 class Session:
     """One `Transaction`, from its beginning to whatever its user is told."""
 
@@ -204,7 +217,7 @@ class Session:
     def run(self, changes: tuple[Change, ...], write: Any) -> None:
         scene = self._scene
         try:
-            txn = Transaction(opened(self._writing, WriteRequest("upsert")))
+            txn = begun(self._writing, WriteRequest("upsert"))
         except (StorageError, CommitRefused):
             scene.mark("begin failed")
             return
@@ -216,7 +229,7 @@ class Session:
         """The same for an overwrite; `deleted` are partitions that go whatever is written."""
         scene = self._scene
         try:
-            txn = Transaction(opened(self._writing, WriteRequest(kind, partitions=deleted)))
+            txn = begun(self._writing, WriteRequest(kind, partitions=deleted))
         except (StorageError, CommitRefused):
             scene.mark("begin failed")
             return

@@ -71,7 +71,7 @@ class Setting:
     captures: bool = False
     """Whether commits carry what Hudi's CDC query needs."""
     eager: bool = False
-    """Whether a process that has met another one asks ever after, whatever calls take."""
+    """Whether processes ask for what they want, and go on while decisions are applied, as where calls take long."""
     ask_entries: int = 16
     """For how many entries asks count and outcomes are remembered."""
     asks_decided: int = 256

@@ -118,6 +118,10 @@ class SimStorage:
     def __init__(self, world: World, process: Process) -> None:
         self._world, self._process, self._disk = world, process, world.disk
 
+    def behind(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Does the work in a thread of this process; what is given back waits for its end."""
+        return self._process.behind(work)
+
     def read(self, name: str, size_max: int) -> bytes:
         self._reading("read", name)
         data, _ = self._disk.get(name)

@@ -13,7 +13,6 @@ from lakebraid.txn.checks.overwrites import Placement
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.liveness.heartbeat import beat
 from lakebraid.writing.request import WriteRequest
-from lakebraid.writing.transaction import Transaction
 from simulator import product
 from simulator.oracle import Change
 from simulator.world import Process, Thread
@@ -114,7 +113,7 @@ class BatchSession(product.Session):
         scene = self._scene
         try:
             request = WriteRequest("upsert", writer=batch.writer, batch=batch.number)
-            txn = Transaction(product.opened(self._writing, request))
+            txn = product.begun(self._writing, request)
         except (StorageError, CommitRefused):
             scene.mark("begin failed")
             return

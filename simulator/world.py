@@ -41,7 +41,19 @@ class Process:
         self.storage = SimStorage(world, self)
         self.clock = SimClock(world, self, self.rng, skew_ms, drift)
         self.threads: list[Thread] = []
+        self._behind = 0
         world.processes.append(self)
+
+    def behind(self, work: Callable[[], None]) -> Callable[[], None]:
+        """A thread of this process that does the work; what is given back waits for its end."""
+        self._behind += 1
+        thread = self.world.spawn(self, f"{self.name}.behind-{self._behind}", work)
+
+        def join() -> None:
+            while not thread.dead:
+                self.world.sleep(1)
+
+        return join
 
 
 class Thread(greenlet):  # type: ignore[misc]  # greenlet ships no types

@@ -77,6 +77,7 @@ def work(ground: Ground, name: str, number: int, commits: int, folder: str, read
     """One writer; its first commit counts as every other, for the table is opened before."""
     with ground.slow(1000 * seed + number):
         table = ground.opened(name)
+        some_rows(1, 10, 0)  # imports pandas, which takes a second of CPU, or many where others have it
         ready.wait(START_SECONDS_MAX)
         go.wait()
         if not ground.sees_all_processes:

@@ -74,6 +74,17 @@ class DeepStorage:
     def native_path(self, name: str) -> str | None:
         return None
 
+    def behind(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Work behind the caller's back begins where the caller is; who joins it is at least as far as it is."""
+        depth, began = self.depth, self.depth.now
+        work()
+        ended, depth.now = depth.now, began
+
+        def join() -> None:
+            depth.now = max(depth.now, ended)
+
+        return join
+
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._inner, name)
         if name not in _CALLS:

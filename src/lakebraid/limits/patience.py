@@ -192,14 +192,17 @@ ASK_NAME_CHARACTERS_MAX: Final = 320
 ASK_CALL_SECONDS_MIN: Final = 0.002
 """Where a listing of the ledger takes less, a lost round costs less than an ask."""
 
-ASK_COMPANY_DECISIONS: Final = 3
-"""For so many decisions after it met another process, one asks first."""
-
 ASK_POLL_SECONDS: Final = (0.02, 0.06)
 """How long a process that has asked waits between two looks: at least and at most."""
 
 ASK_HELP_SECONDS: Final = 0.3
 """After this time a process that has asked decides by itself, though an older ask is there whose author should do so."""
+
+ASK_HELP_SECONDS_FILE: Final = 0.08
+"""And so much later for each file of the newest entry that may still be on its way to the timeline: about what a copy takes."""
+
+ASK_HELP_FILES_MAX: Final = 4
+"""An entry of so few files is applied by any process that wants to decide the next: copying them again is as quick as to wait."""
 
 ASK_HELP_SECONDS_EACH: Final = 0.1
 """And so much later for each older ask, so that not all do it at once."""

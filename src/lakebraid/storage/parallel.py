@@ -15,11 +15,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context, copy_context
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
+from lakebraid.errors import StorageError
 from lakebraid.limits import STORE_BYTES_AT_ONCE_MAX, STORE_CALLS_AT_ONCE_MAX
+from lakebraid.storage.protocol import Storage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -93,6 +95,57 @@ def windows(storage: object, items: Sequence[T], size: Callable[[T], int]) -> It
             held, until = held + size(items[until]), until + 1
         yield items[at:until]
         at = until
+
+
+class Behind(Generic[R]):
+    """Work that goes on behind the back of its caller; `result` waits for it, and is what the caller makes of it."""
+
+    def __init__(self, storage: object, work: Callable[[], R]) -> None:
+        """On a storage that makes callers wait it is done in the pool; elsewhere at once, or as the storage says (`behind`)."""
+        self._work = work
+        self._taken, self._done = threading.Lock(), threading.Event()
+        self._outcome: tuple[R | None, BaseException | None] = (None, None)
+        given = getattr(storage, "behind", None)
+        self._join: Callable[[], None] | None = None
+        if given is not None:
+            self._join = given(self._run)
+        elif calls_at_once(storage) < 2 or not _POOL.help(self._run):
+            self._run()
+
+    def result(self) -> R:
+        """What the work gives, or its error. If no thread of the pool has begun it, the caller does it."""
+        if self._join is not None:
+            self._join()
+        self._run()
+        self._done.wait()
+        found, error = self._outcome
+        if error is not None:
+            raise error
+        return cast("R", found)
+
+    def _run(self) -> None:
+        if not self._taken.acquire(blocking=False):
+            return
+        try:
+            self._outcome = (self._work(), None)
+        except BaseException as error:  # noqa: BLE001 - raised by `result`, in the caller's thread
+            self._outcome = (None, error)
+        finally:
+            self._done.set()
+
+
+def delete_later(storage: Storage, names: Iterable[str], *, is_far: bool = True) -> None:
+    """Removes objects that do no harm if they stay: behind the caller's back where calls take long, and without an error."""
+    doomed = list(names)
+
+    def delete() -> None:
+        with suppress(StorageError):
+            storage.delete(doomed)
+
+    if doomed and is_far:
+        Behind(storage, delete)
+    elif doomed:
+        delete()
 
 
 def map_within(

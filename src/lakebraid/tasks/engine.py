@@ -98,8 +98,9 @@ class LocalEngine:
 
     is_cancelled = False
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, storage: Storage, ready: Callable[[], None] = lambda: None) -> None:
+        """`ready` returns when data files may be put."""
+        self._storage, self._ready = storage, ready
 
     def at_hand(self, data: Any, columns: pa.Schema | None) -> pa.Table | None:
         return None if isinstance(data, pa.RecordBatchReader) else as_table(data, columns)
@@ -113,7 +114,7 @@ class LocalEngine:
         return rows.schema
 
     def write(self, plan: WritePlan, rows: pa.Table, task: int) -> Written:
-        return Written(write_rows(self._storage, plan, rows, task), task + 1, rows)
+        return Written(write_rows(self._storage, plan, rows, task, self._ready), task + 1, rows)
 
     def keep(self, plan: WritePlan, rows: pa.Table) -> Piece | None:
         config = plan.config

@@ -46,15 +46,18 @@ class NewFiles:
     """Makes the files and puts them; they have been announced."""
 
 
-def put_files(storage: Storage, start: str, groups: Iterable[NewFiles]) -> Iterator[StagedFile]:
+def put_files(
+    storage: Storage, start: str, groups: Iterable[NewFiles], ready: Callable[[], None] = lambda: None
+) -> Iterator[StagedFile]:
     """The data files of one task of the write that began at `start`, put but not visible, in the order of the groups.
 
-    All of them are announced, then put side by side. Many or large ones are announced and put in portions, so that not all
-    of them are in memory.
+    All of them are announced, then, once they may be (`ready`), put side by side. Many or large ones are announced and put in
+    portions, so that not all of them are in memory.
     """
     width = calls_at_once(storage)
     for number, portion in enumerate(_portions(groups)):
         _announce(storage, start, [file for new in portion for file in new.names], is_first=number == 0)
+        ready()
         for at in range(0, len(portion), width):
             # Not all at once: between two files the caller may see that the write is refused, and stop.
             made = map_calls(storage, lambda new: new.put(), portion[at : at + width], size=lambda new: new.size)

@@ -22,7 +22,7 @@ def with_slices_before(now: Round, stats: Stats) -> dict[str, tuple[WriteStat, .
     """The same stats; where changes are captured, those of log files say which base file and which log files their group
     had before, as of this round.
     """
-    if not now.ledger.config.cdc_enabled or all(stat.log_files is None for found in stats.values() for stat in found):
+    if not now.config.cdc_enabled or all(stat.log_files is None for found in stats.values() for stat in found):
         return dict(stats)
     view = now.view()
     told = {}

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.model.schema.rfc82 import resolve
 from lakebraid.model.writable import check_writable
+from lakebraid.storage.parallel import Behind
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
@@ -26,14 +28,22 @@ from lakebraid.table.view import load_view
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, load_newest_map
 from lakebraid.txn.checks.overwrites import Placement, listed_ids
 from lakebraid.txn.hudi.lock import Lock, hudi_lock
-from lakebraid.txn.ledger.asking import Company
 from lakebraid.txn.ledger.entries import Entry
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.ledger.watch import Company
 from lakebraid.txn.liveness.heartbeat import Heartbeat
 
 FIXED_IDS = "hoodie.lakebraid.fixed.file.ids"
 """In the properties of tables whose buckets never had other file ids than the fixed ones."""
+
+
+Settings: TypeAlias = tuple[TableConfig, Mapping[str, str]]
+"""A table's configuration, and its properties."""
+
+
+class SettingsChanged(Exception):
+    """No error: a write that began with the settings that this process remembered has to begin with those that are so now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +67,31 @@ class Writing:
         self.storage, self.clock, self._told = storage, clock, told or {}
         self._newest: tuple[Entry | None, int] = (None, 0)
         self._company = Company()
+        self._settings: Settings | None = None
         self._schema: TableSchema | None = None
         self._map = NO_MAP
 
-    def settings(self) -> tuple[TableConfig, Mapping[str, str]]:
+    def settings(self) -> Settings:
         """The table's settings as they are now; UnsupportedTable if we must not write it."""
         config, properties = load_config(self.storage)
         self.check_writable(config, properties)
-        return config, {**properties, **self._told}
+        self._settings = config, {**properties, **self._told}
+        return self._settings
+
+    def settings_ahead(self) -> tuple[Settings, Callable[[], None] | None]:
+        """The same; where calls take long as they were at the last write of this process, with what raises `SettingsChanged` if
+        they are not so any more. They are read meanwhile.
+        """
+        known = self._settings
+        if known is None or not self._company.is_far:
+            return self.settings(), None
+        now = Behind(self.storage, self.settings)
+
+        def confirm() -> None:
+            if now.result() != known:
+                raise SettingsChanged
+
+        return known, confirm
 
     def at(self, config: TableConfig) -> TableAt:
         """The table with a configuration that was read of it."""
@@ -88,7 +115,7 @@ class Writing:
         ledger = Ledger(self.at(config), is_shared=lock is not None, company=self._company)
         if lock is not None:
             ledger.lock = lock
-        ledger.known, ledger.applied = known, applied
+        ledger.watch.known, ledger.applied = known, applied
         return ledger
 
     def open_writers(self, config: TableConfig) -> dict[str, str | None]:
@@ -128,9 +155,9 @@ class Writing:
 
         What this process remembered may be what a restore took back; its columns would come back, or hide new ones.
         """
-        known = ledger.known
+        known = ledger.entered or ledger.known
         is_same = known is None or known.state.schema_file == (None if begun is None else begun.file)
-        return begun if ledger.is_shared or is_same else self.schema(ledger)
+        return begun if ledger.is_shared or is_same else self.newest_schema(ledger)
 
     def schema_text(self, now: Round, begun: TableSchema | None, own: pa.Schema, *, merges: bool = False) -> str:
         """What a commit of this round must state, by RFC-82; SchemaConflict if another writer's change is in the way.
@@ -138,7 +165,7 @@ class Writing:
         Readers take the schema of the commit with the greatest start (FORMAT, trap 33), so every commit repeats the
         table's schema as it is now, not the one its writer began with.
         """
-        is_unchanged = begun is not None and now.state.schema_file == begun.file and not now.ledger.is_shared
+        is_unchanged = begun is not None and now.state.schema_file == begun.file and not now.is_shared
         current = begun if is_unchanged else self.schema(now.ledger)
         columns = None if current is None else current.columns
         before = None if begun is None else begun.columns
@@ -146,7 +173,7 @@ class Writing:
         if current is not None and stated.equals(current.columns):
             return current.text
         now.states_schema = True
-        return table_schema_text(stated, now.ledger.config.name)
+        return table_schema_text(stated, now.config.name)
 
     def placement(self, properties: Mapping[str, str], ledger: Ledger) -> Placement:
         """Where rows go. Ids of buckets that Apache Hudi made are looked up: a second id for one would double its keys."""

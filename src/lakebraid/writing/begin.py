@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument
+from lakebraid.errors import InvalidArgument, RolledBack
 from lakebraid.model.config import META_COLUMNS, TableConfig
 from lakebraid.model.creation.columns import check_ordering
 from lakebraid.model.file_sizing import Sizes, sizes_of
@@ -39,7 +40,7 @@ from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import beat_first
-from lakebraid.txn.writer import TableSchema, Writing
+from lakebraid.txn.writer import SettingsChanged, TableSchema, Writing
 from lakebraid.writing.engines import Engines
 from lakebraid.writing.operations.overwrite import Overwriting, check_overwrite
 from lakebraid.writing.request import SCHEMA_CONFLICT, WriteRequest, check_schema_conflict
@@ -100,6 +101,12 @@ class Opening:
     engines: Engines
     since_seconds: float
     """When it was opened."""
+
+    def anew(self) -> Opening:
+        """The same with the settings that the table has now. What this one has asked for begins nothing else."""
+        anew = open_write(self.writing, self.source, replace(self.request, token=self.token))
+        self.engines.ready = anew.engines.ready
+        return replace(anew, engines=self.engines, since_seconds=self.since_seconds)
 
     def checked(self, rows: Any) -> Any:
         """The rows as Arrow, if they are at hand; InvalidArgument if they are few and do not fit the table.
@@ -178,20 +185,39 @@ def open_write(
     token, name = request.token or writing.clock.token(), request.writer or process_name()
     batch = named_batch(request.writer, request.batch, request.stream)
     check_schema_conflict(request.schema_conflict)
-    config, properties = writing.settings()
+    (config, properties), confirm = writing.settings_ahead()
     if request.overwrites:
         check_overwrite(request.operation, config, source.url)
     ledger = writing.ledger(config)
+    ledger.confirm = confirm
     merges = (request.schema_conflict or properties.get(SCHEMA_CONFLICT)) == "merge"
     schema = OwnSchema(writing.schema(ledger), request.evolve and request.operation != "delete", merges)
-    engines = Engines(writing.storage, token, engine, evaluated)
+    engines = Engines(writing.storage, token, engine, evaluated, partial(check_begun, ledger))
     return Opening(
         writing, source, request, token, name, batch, config, properties, ledger, schema, engines, since_seconds
     )
 
 
-def begin(opening: Opening) -> Beginning:
-    """Begins the write; BatchRepeated if its batch is published."""
+def check_begun(ledger: Ledger) -> None:
+    """RolledBack if a write that seemed to have begun has not: its process slept while a thousand decisions were made."""
+    if not ledger.counts():
+        raise RolledBack(
+            f"A write of {ledger.storage.url} was about to begin when its process stopped for so long that its place was "
+            "taken. Nothing of it is visible, now or later. Write again.",
+            path=ledger.storage.url,
+        )
+
+
+def begin(opening: Opening) -> tuple[Opening, Beginning]:
+    """Begins the write, perhaps with other settings than it was opened with; BatchRepeated if its batch is published."""
+    try:
+        return opening, _begin(opening)
+    except SettingsChanged:
+        opening = opening.anew()
+        return opening, _begin(opening)
+
+
+def _begin(opening: Opening) -> Beginning:
     writing, request, config, ledger = opening.writing, opening.request, opening.config, opening.ledger
     placement = writing.placement(opening.properties, ledger)
     sizes = sizes_of(opening.properties) if config.is_placed else None
@@ -241,7 +267,9 @@ def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
             writer=opening.writer,
             beat=lambda start: cast("None", beat_first(ledger.storage, start)),
             seen=rivalry.note if rivalry.matters else None,
+            lazily=not (request.overwrites or ledger.config.is_placed),
         )
+        ledger.confirmed()  # another process may have decided it
         rivalry.settle(start)
         return start
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,18 +21,32 @@ class Engines:
     """The engines of one write: a local one, and Spark's as soon as a data frame comes."""
 
     def __init__(
-        self, storage: Storage, tag: str, local: Engine | None = None, evaluated: Evaluated | None = None
+        self,
+        storage: Storage,
+        tag: str,
+        local: Engine | None = None,
+        evaluated: Evaluated | None = None,
+        ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """Spark's jobs run under `tag`, so that they can be cancelled; `local` writes what is no data frame."""
-        self.local = local or LocalEngine(storage)
+        """Spark's jobs run under `tag`, so that they can be cancelled; `local` writes what is no data frame.
+
+        `ready` returns when data files may be put; until then they may be made, and announced.
+        """
+        self.ready = ready
+        self.local = local or LocalEngine(storage, self.await_ready)
         self._storage, self._tag, self._evaluated = storage, tag, evaluated
         self._frames: Engine | None = None
+
+    def await_ready(self) -> None:
+        """Returns when data files may be put; RolledBack if the write has not begun."""
+        self.ready()
 
     def of(self, data: Any) -> Engine:
         """The engine that writes these rows."""
         if not _is_frame(data):
             return self.local
         if self._frames is None:
+            self.ready()
             self._frames = spark.engine.SparkEngine(self._storage, self._tag, self._evaluated)
         return self._frames
 

@@ -60,6 +60,7 @@ def begin_carried(
     transaction = Transaction(open_write(writing, source, spread))
     try:
         plan = transaction.staging.plan(incoming, operation)
+        transaction.staging.check_begun()
         transaction.stop_beating()
         ready = prepare(incoming.empty_table(), plan.schema, plan.config, operation=operation, columns=plan.columns)
     except BaseException:

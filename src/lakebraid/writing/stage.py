@@ -113,6 +113,10 @@ class Staging:
             plan_of = partial(begun.plan, self._source, self._config, columns, begun.operation)
             self.files += [*bases_beside(ledger, self._engines.local, begun.overwriting, plan_of, self.files)]
 
+    def check_begun(self) -> None:
+        """Returns when data files may be put; RolledBack if the write has not begun."""
+        self._engines.await_ready()
+
     def check_new_keys(self, now: Round, start: str) -> None:
         """WriteConflict if a partial update opened a row for a key that another writer has brought meanwhile."""
         if self.looked is not None:

@@ -57,7 +57,7 @@ class Transaction:
         """Begins the write, and shows that it lives until it ends. `Table.begin` makes one."""
         self._arise(opening.writing, opening.ledger, afterwards)
         try:
-            begun = begin(opening)
+            opening, begun = begin(opening)
         except BatchRepeated as repeated:
             self.instant, self._repeated = repeated.start, self._repetition(repeated, opening.request.operation)
         else:
@@ -172,7 +172,7 @@ class Transaction:
                 raise
             self._end = "committed"
             self._writing.remember(self._ledger)
-            forget(self._writing.storage, self.instant)
+            forget(self._writing.storage, self.instant, is_far=self._ledger.is_far)
         serviced, files, overwriting = self._serviced(), self.staging.files, self.begun.overwriting
         return WriteResult(
             self.instant,

@@ -273,7 +273,7 @@ def test_nothing_is_planned_while_a_bulk_load_is_open() -> None:
     start, (loader,) = next(iter(state.open)), state.open.values()
     newest = table.ledger.newest()
     loading = replace(newest, state=replace(newest.state, open={start: replace(loader, adds_base=True)}))
-    table.ledger.known = loading
+    table.ledger.watch.known = loading
     assert table.plan() is None
 
 

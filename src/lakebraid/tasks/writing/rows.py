@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -90,7 +90,13 @@ class Places:
     numbers: Ints
 
 
-def write_rows(storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatch, task: int) -> list[StagedFile]:
+def write_rows(
+    storage: Storage,
+    plan: WritePlan,
+    rows: pa.Table | pa.RecordBatch,
+    task: int,
+    ready: Callable[[], None] = lambda: None,
+) -> list[StagedFile]:
     """Writes the rows of one task, one log file (for a bulk load one base file) for each file group they belong to.
 
     Of rows with equal keys the one that the table would keep is written. A second attempt with the same rows and the
@@ -98,7 +104,7 @@ def write_rows(storage: Storage, plan: WritePlan, rows: pa.Table | pa.RecordBatc
     Of equal rows of two tasks readers prefer that of the greater task number, compared as text: give numbers of equal
     length to tasks whose order matters.
     """
-    return list(put_files(storage, plan.start, rows_to_put(storage, plan, rows, task)))
+    return list(put_files(storage, plan.start, rows_to_put(storage, plan, rows, task), ready))
 
 
 def rows_to_put(

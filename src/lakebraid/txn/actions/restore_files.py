@@ -50,15 +50,20 @@ def check_no_restore(now: Round) -> None:
 
 
 def decide_after_restores(
-    ledger: Ledger, decider: str, rule: Rule[T], *, before_applied: Callable[[T], object] | None = None
+    ledger: Ledger,
+    decider: str,
+    rule: Rule[T],
+    *,
+    before_applied: Callable[[T], object] | None = None,
+    lazily: bool = False,
 ) -> T:
     """What the rule decides; a restore that it finds unfinished is finished first, so that a dead restorer stops no other process."""
     for _ in range(limits.RESTORES_FINISHED_MAX):
         try:
-            return ledger.decide(decider, rule, before_applied=before_applied)
+            return ledger.decide(decider, rule, before_applied=before_applied, lazily=lazily)
         except RestoreUnfinished as unfinished:
             finish_restore(ledger, decider, unfinished.instant)
-    return ledger.decide(decider, rule, before_applied=before_applied)
+    return ledger.decide(decider, rule, before_applied=before_applied, lazily=lazily)
 
 
 def finish_restore(ledger: Ledger, decider: str, restore: str) -> None:

@@ -48,10 +48,11 @@ def begin_write(
     writer: str = "",
     beat: Callable[[str], object] | None = None,
     seen: Callable[[Round, str], None] | None = None,
+    lazily: bool = False,
 ) -> str:
     """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
     it before it is seen on the timeline; `seen` in every round with the start it would have, to note what is under way at
-    that moment.
+    that moment. If it may begin `lazily`, `ledger.counts()` is to be asked before the first data file is put.
 
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
     """
@@ -74,7 +75,7 @@ def begin_write(
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
         return Decision("begin", begun(now.state, start, write), files, value=start)
 
-    return decide_after_restores(ledger, decider, rule, before_applied=beat)
+    return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)
 
 
 def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:

@@ -46,7 +46,7 @@ class Placement:
 
     def check(self, now: Round, files: Iterable[StagedFile], start: str, writer: str) -> None:
         """WriteConflict if an overwrite has replaced a file group of these since the write began to place its rows."""
-        if now.ledger.config.buckets is None:
+        if now.config.buckets is None:
             return  # file ids are used once; a write into a replaced group is found by that (file_groups.py)
         if self.looked is None and now.state.replaced_file == self.known.name:
             return  # nothing was overwritten since: no further look is needed
@@ -106,7 +106,7 @@ class Overwrite:
         written = frozenset(file.partition for file in files)
         scope = None if self.partitions is None else self.partitions | written
         self._check_alone(now, scope, writer)
-        if now.ledger.config.buckets is not None:
+        if now.config.buckets is not None:
             now.replaced_file = self._map(now, scope).name
         replaced: dict[str, list[str]] = {partition: [] for partition in (scope or ())}
         for group in sorted(now.view().groups):

@@ -10,18 +10,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import DecisionUnknown, ObjectNotFound, OutcomeUnknown
+from lakebraid.errors import DecisionUnknown, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.storage.parallel import map_calls
 from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
 from lakebraid.txn.ledger.rounds import Already, Wanted
-from lakebraid.txn.ledger.wishes import AGAIN, PUBLISHING, Wish, apply
+from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -29,26 +29,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass
-class Company:
-    """Whether others decide at the same time as a process, over all its decisions on a table."""
+@dataclass(frozen=True)
+class Asked(Generic[T]):
+    """How a decision is wanted."""
 
-    met: int = 0
-    """For how many more decisions others are reckoned with."""
-    call_seconds: float = 0.0
-    """How long the last listing of the ledger took."""
-
-    @property
-    def is_there(self) -> bool:
-        """Whether to ask first: others decide, too, and calls take so long that a lost round is dear."""
-        return self.met > 0 and self.call_seconds >= limits.ASK_CALL_SECONDS_MIN
-
-    def meet(self) -> None:
-        self.met = limits.ASK_COMPANY_DECISIONS
-
-    def part(self) -> None:
-        """After a decision that met nobody."""
-        self.met = max(0, self.met - 1)
+    before_applied: Callable[[T], object] | None = None
+    lazily: bool = False
 
 
 @dataclass
@@ -66,6 +52,13 @@ class Attempted:
     undecided: int = 0
     """The last entry in whose state it was not decided."""
 
+    rounds: int = 0
+
+    def is_first(self) -> bool:
+        """Whether this is the first round; it counts them."""
+        self.rounds += 1
+        return self.rounds == 1
+
     @property
     def is_unsettled(self) -> bool:
         """Whether it may have been decided without our knowing."""
@@ -81,25 +74,44 @@ def is_to_ask(ledger: Ledger, wish: Wish, attempted: Attempted) -> bool:
     """Whether a wish is put as an ask: it must be, once it was, so that it is decided once (LEDGER, G2)."""
     if ledger.is_shared or wish_text(wish) is None:
         return False
-    return bool(attempted.wish) or ledger.company.is_there
+    return bool(attempted.wish) or ledger.is_far
 
 
-def ask(
-    ledger: Ledger, wanted: Wanted[T], before_told: Callable[[T], object] | None, attempted: Attempted
-) -> Already[T] | None:
+def put_ask(ledger: Ledger, entry: Entry, wanted: Wanted[Any], attempted: Attempted) -> list[str]:
+    """Puts a wish where every process lists; the names of its objects, none if it is not known whether they are there."""
+    clock, is_fresh = ledger.clock, not attempted.wish
+    if is_fresh:
+        attempted.wish, attempted.undecided = clock.token(), entry.number
+    # An unanswered one is not put again under its name: it may still come. (LEDGER, G2)
+    one = Ask(entry.number, attempted.wish, clock.token(), wish_text(wanted.wish) or "", len(wanted.parts))
+    try:
+        map_calls(ledger.storage, lambda at: ledger.storage.create(one.name(at), wanted.parts[at]), range(one.parts))
+    except OutcomeUnknown:
+        return []
+    except StorageError:
+        if is_fresh:
+            attempted.wish = ""  # certainly not asked for
+        raise
+    return [one.name(part) for part in range(one.parts)]
+
+
+def ask(ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attempted: Attempted) -> Already[T] | None:
     """What became of the wish; None if its rule has to look again."""
-    begun = ledger.clock.monotonic()
+    seen, since = entry.number, ledger.clock.monotonic()
     for _ in range(limits.DECIDE_ATTEMPTS_MAX):
-        entry = ledger.newest()
         told = entry.state.decided.get(attempted.wish)
         if told is not None:
-            return _told(ledger, entry, told, wanted, before_told, attempted)
+            return _told(ledger, entry, told, wanted, asked, attempted)
         if attempted.wish and entry.number - attempted.undecided > limits.ASK_ENTRIES_MAX:
             attempted.wish = ""  # it may have been decided and forgotten; none of its asks counts any more
             return None
         attempted.undecided = entry.number
+        if entry.number != seen:
+            seen, since = entry.number, ledger.clock.monotonic()
+        if _rank(ledger, entry, attempted) is None:
+            ledger.watch.names += put_ask(ledger, entry, wanted, attempted)
         with contextlib.suppress(OutcomeUnknown):
-            _further(ledger, entry, wanted, attempted, begun)
+            entry = _further(ledger, entry, wanted, asked, attempted, since)
     return None
 
 
@@ -122,51 +134,66 @@ def carry(
 
 
 def _told(
-    ledger: Ledger,
-    entry: Entry,
-    told: Decided,
-    wanted: Wanted[T],
-    before_told: Callable[[T], object] | None,
-    attempted: Attempted,
+    ledger: Ledger, entry: Entry, told: Decided, wanted: Wanted[T], asked: Asked[T], attempted: Attempted
 ) -> Already[T] | None:
-    _await_applied(ledger, told.number)
+    is_own = ledger.entered is not None and ledger.entered.number == told.number
+    if not (asked.lazily and wanted.wish.kind == BEGINNING):
+        _await_applied(ledger, told.number)
     attempted.wish = ""
     if told.outcome == AGAIN:
         return None
-    ledger.entered = entry
-    if entry.number != told.number:
-        with contextlib.suppress(ObjectNotFound):
-            ledger.entered = ledger.read(told.number)
     value = wanted.value_of(told.outcome)
-    if before_told is not None:
-        before_told(value)
+    if not is_own:
+        ledger.entered = entry
+        if entry.number != told.number:
+            with contextlib.suppress(ObjectNotFound):
+                ledger.entered = ledger.watch.read(told.number)
+        if asked.before_applied is not None:
+            asked.before_applied(value)
     return Already(value)
 
 
-def _further(ledger: Ledger, entry: Entry, wanted: Wanted[T], attempted: Attempted, begun: float) -> None:
-    """Brings an undecided wish one step on: puts its ask, decides all asks that are there, or lets others do so."""
-    clock = ledger.clock
-    attempted.wish = attempted.wish or clock.token()
-    waiting = [one.id for one in counting(parse_asks(ledger.names), entry.state, entry.number + 1)]
-    if attempted.wish not in waiting:
-        # An unanswered one is not put again under its name: it may still come. (LEDGER, G2)
-        one = Ask(entry.number, attempted.wish, clock.token(), wish_text(wanted.wish) or "", len(wanted.parts))
-        map_calls(ledger.storage, lambda at: ledger.storage.create(one.name(at), wanted.parts[at]), range(one.parts))
-        return
-    is_early = clock.monotonic() - begun < _help_seconds(waiting.index(attempted.wish))
-    if ledger.is_asked_to_wait or is_early or not ledger.decide_asks(entry, attempted):
+def _rank(ledger: Ledger, entry: Entry, attempted: Attempted) -> int | None:
+    """How many older asks wait to be decided; None if that of this wish is not there."""
+    waiting = [one.id for one in counting(parse_asks(ledger.watch.names), entry.state, entry.number + 1)]
+    return waiting.index(attempted.wish) if attempted.wish in waiting else None
+
+
+def _further(
+    ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attempted: Attempted, since: float
+) -> Entry:
+    """The newest entry, after a process whose wish is undecided has decided all asks that are there, or has let others do so."""
+    clock, rank = ledger.clock, _rank(ledger, entry, attempted)
+    if rank is None:
         _poll(clock)
+        return ledger.newest()
+    until = since + _help_seconds(ledger, entry, rank)
+    if not ledger.watch.turns and (until <= since or clock.monotonic() >= until):
+        wish = attempted.wish
+
+        def shown(state: LedgerState) -> object:
+            told = state.decided.get(wish)
+            if told is not None and told.outcome != AGAIN and asked.before_applied is not None:
+                return asked.before_applied(wanted.value_of(told.outcome))
+            return None
+
+        is_made = ledger.decide_asks(entry, attempted, shown, lazily=asked.lazily and wanted.wish.kind == BEGINNING)
+        return ledger.known if is_made and ledger.known is not None else ledger.newest()
+    _poll(clock)
+    while rank and clock.monotonic() < until and not ledger.watch.peek(entry.number + 1):
+        _poll(clock)
+    return ledger.newest()
 
 
 def _await_applied(ledger: Ledger, number: int) -> None:
     """Returns once an entry is applied: a process is told of its outcome no sooner (LEDGER, G7)."""
     until = ledger.clock.monotonic() + limits.ASK_HELP_SECONDS
     while number > ledger.applied:
-        entry = ledger.newest()
-        if entry.number > number or mark_name(number) in ledger.names:
+        if mark_name(number) in ledger.watch.names or ledger.watch.has(mark_name(number)):
             ledger.applied = max(ledger.applied, number)
         elif ledger.clock.monotonic() > until:
-            ledger.settled()
+            entry = ledger.settled()
+            ledger.applied = max(ledger.applied, entry.number)
         else:
             _poll(ledger.clock)
 
@@ -180,9 +207,15 @@ def unknown_decision(url: str, reason: str) -> DecisionUnknown:
     )
 
 
-def _help_seconds(rank: int) -> float:
-    """How long a process waits for the authors of so many older asks before it decides by itself."""
-    return limits.ASK_HELP_SECONDS + limits.ASK_HELP_SECONDS_EACH * rank if rank else 0.0
+def _help_seconds(ledger: Ledger, entry: Entry, rank: int) -> float:
+    """How long a process lets others decide: the authors of older asks, and the process that applies a large entry."""
+    is_applied = entry.number <= ledger.applied or mark_name(entry.number) in ledger.watch.names
+    if is_applied:
+        ledger.applied = max(ledger.applied, entry.number)
+    if not rank and (is_applied or len(entry.files) <= limits.ASK_HELP_FILES_MAX):
+        return 0.0
+    applying = 0.0 if is_applied else limits.ASK_HELP_SECONDS_FILE * len(entry.files)
+    return limits.ASK_HELP_SECONDS + applying + limits.ASK_HELP_SECONDS_EACH * rank
 
 
 def _poll(clock: Clock) -> None:

@@ -9,10 +9,11 @@ copied onto Hudi's timeline, which any process can do, so a stalled writer block
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from lakebraid import limits
 from lakebraid.clock import Clock
@@ -21,11 +22,11 @@ from lakebraid.errors import (
     CorruptFile,
     LakebraidError,
     ObjectExists,
-    ObjectNotFound,
     OutcomeUnknown,
     StorageError,
 )
 from lakebraid.model.config import TableConfig
+from lakebraid.storage.parallel import together
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
@@ -34,29 +35,23 @@ from lakebraid.txn.hudi.reconcile import (
     check_settings,
     greatest_time,
     insist,
-    is_archived,
     mind_others,
+    names_beyond,
     past_strangers,
-    stop_writers,
     wait_out_skew,
 )
-from lakebraid.txn.ledger.asking import Attempted, Company, ask, carry, is_to_ask, unknown_decision
-from lakebraid.txn.ledger.asks import dead_names, mark_name
-from lakebraid.txn.ledger.entries import (
-    LEDGER,
-    Entry,
-    LedgerState,
-    entry_name,
-    format_entry,
-    parse_entry,
-    parse_entry_name,
-)
-from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
-from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, deleted, stage_all, sweep
-from lakebraid.txn.ledger.turns import Turn, asking, patience_seconds
+from lakebraid.txn.ledger.applying import apply_restore, was_applied
+from lakebraid.txn.ledger.asking import Asked, Attempted, ask, carry, is_to_ask, put_ask, unknown_decision
+from lakebraid.txn.ledger.concluding import Concluding
+from lakebraid.txn.ledger.entries import Entry, LedgerState, entry_name, format_entry
+from lakebraid.txn.ledger.leftovers import Leftovers
+from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule, Wanted, foreseen
+from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, stage_all
+from lakebraid.txn.ledger.turns import Turn, patience_seconds
+from lakebraid.txn.ledger.watch import GENESIS, Company, Watch
 
 T = TypeVar("T")
-_GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
+R = TypeVar("R")
 
 
 @dataclass
@@ -67,7 +62,6 @@ class Ledger:
     lock: Callable[[Callable[[], None]], AbstractContextManager[Hold | None]] = lambda _: contextlib.nullcontext()
     """Hudi's own lock, where the table is shared with Apache Hudi writers."""
     is_shared: bool = False
-    known: Entry | None = None
     applied: int = 0
     """The number of the last entry that is known to be applied."""
     entered: Entry | None = None
@@ -75,12 +69,23 @@ class Ledger:
     may_ask: bool = False
     """Whether its decisions take long to think about, so that it may ask others to wait when it loses rounds."""
     company: Company = field(default_factory=Company)
-    _asking: list[str] = field(default_factory=list)
-    """Marks of those who ask for their turn, as the last listing showed them."""
-    names: list[str] = field(default_factory=list)
-    """What the last listing showed."""
-    _dead_staged: list[str] = field(default_factory=list)
-    """Staged objects that are no longer needed; removed with the next ones."""
+    confirm: Callable[[], None] | None = None
+    """Called once before this process creates an entry: raises if what it remembers of the table is no longer so."""
+    watch: Watch = field(init=False)
+    leftovers: Leftovers = field(init=False)
+    _beyond: list[str] | None = None
+    """The timeline's files beyond the newest entry, as the last look showed them."""
+    _begun: Concluding | None = None
+    """A decision whose entry is created, while the rest of it goes on behind the caller's back."""
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.storage, self.clock, self.company)
+        self.leftovers = Leftovers(self.watch)
+
+    @property
+    def known(self) -> Entry | None:
+        """The newest entry that this process has seen."""
+        return self.watch.known
 
     @property
     def storage(self) -> Storage:
@@ -94,24 +99,31 @@ class Ledger:
     def config(self) -> TableConfig:
         return self.table.config
 
+    @property
+    def is_far(self) -> bool:
+        """Whether calls take long: then wishes are asked for, and much goes on behind the caller's back."""
+        return self.company.is_far and not self.is_shared
+
     def newest(self) -> Entry:
         """The newest entry; `genesis` if nothing was ever decided here."""
-        found = self.known
-        while True:
-            least = found.number if found else 0
-            numbers = self._numbers_after(max(least - 1, 0))
-            if not numbers and least:
-                if not self._numbers_after(least - 1):
-                    raise deleted(self.storage.url, least)
-                continue
-            newer = [number for number in numbers if number > least]
-            if not newer:
-                self.known = found or _GENESIS
-                return self.known
-            # Between listing and reading it may be trimmed, and a sleeper may have put a dead one under its number:
-            # so whatever was read counts only if nothing lies above it. (LEDGER, H3)
-            with contextlib.suppress(ObjectNotFound):
-                found = self.read(newer[-1])
+        self.catch_up()
+        return self.watch.newest()
+
+    def catch_up(self) -> None:
+        """Returns when nothing that this ledger has decided goes on behind the caller's back."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.end()
+
+    def counts(self) -> bool:
+        """Whether the last decision of this ledger counts; StorageError if that cannot be told yet."""
+        return self._begun is None or self._begun.counts()
+
+    def confirmed(self) -> None:
+        """Raises if what this process remembered of the table was not so, the first time it is asked."""
+        confirm, self.confirm = self.confirm, None
+        if confirm is not None:
+            confirm()
 
     def settled(self) -> Entry:
         """The newest entry, applied: needed to act on a decision outside of `decide`."""
@@ -122,21 +134,30 @@ class Ledger:
     def looked(self) -> Round | None:
         """The newest round for a process that may only read; None while its entry is not applied yet."""
         entry = self.newest()
-        is_true = all(self._exists(target) for _, target in entry.files)
+        is_true = all(self.watch.has(target) for _, target in entry.files)
         return Round(self, entry.state, entry.number + 1) if is_true else None
 
-    def decide(self, decider: str, rule: Rule[T], *, before_applied: Callable[[T], object] | None = None) -> T:
+    def decide(
+        self,
+        decider: str,
+        rule: Rule[T],
+        *,
+        before_applied: Callable[[T], object] | None = None,
+        lazily: bool = False,
+    ) -> T:
         """What the rule's decision gave: made now, or found to be made already. The rule may refuse by raising.
 
-        DecisionUnknown if the store stopped answering while the decision may have been made.
+        DecisionUnknown if the store stopped answering while the decision may have been made. If it may be made `lazily`,
+        and calls take long, this returns once its entry is created: `counts` says whether it means something.
         """
         attempted = Attempted()
+        asked = Asked(before_applied, lazily)
         with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
                     with self.lock(self._stand_in) as hold:
                         try:
-                            found = self._try(decider, rule, before_applied, attempted, hold)
+                            found = self._try(decider, rule, asked, attempted, hold)
                         finally:
                             self._let_clocks_pass(attempted)
                 except OutcomeUnknown:
@@ -161,86 +182,130 @@ class Ledger:
 
     def sweep_staged(self, below: int) -> None:
         """Removes staged objects of slots below, whose entries are applied or void, and asks that can no longer be decided."""
-        sweep(self.storage, below)
-        known = self.known or self.newest()
-        names = [info.name for info in self.storage.list(LEDGER, after=entry_name(known.number))]
-        # The newest entry need not be applied yet: an ask that it decides is still the source of a copy. (LEDGER, G4)
-        dead = dead_names(names, known.state, min(known.number, below) - 1)
-        if dead:
-            self.storage.delete(dead)
+        self.leftovers.sweep(below, self.known or self.newest())
 
     def _try(
-        self,
-        decider: str,
-        rule: Rule[T],
-        before_applied: Callable[[T], object] | None,
-        attempted: Attempted,
-        hold: Hold | None,
+        self, decider: str, rule: Rule[T], asked: Asked[T], attempted: Attempted, hold: Hold | None
     ) -> Already[T] | None:
         """What is decided now; None if another process took the slot, or it is to be seen in the next round who did."""
-        entry = self._let_others_go(self.newest(), attempted)
-        state, voids = self._apply_newest(entry)
-        outcome = self._asked(rule, Round(self, self._minding_others(state), entry.number + 1))
+        self.catch_up()
+        wanted = foreseen(self, rule) if attempted.is_first() and self.is_far else None
+        if wanted is not None:
+            return ask(self, self.look_and_ask(wanted, attempted), wanted, asked, attempted)
+        entry = self._let_others_go(self.look(), attempted)
+        state, voids = self._state_of(entry)
+        now = Round(self, state, entry.number + 1, None if self.is_shared else partial(self._apply_newest, entry))
+        outcome = self._asked(rule, now)
         if outcome is None:
             return None
         if isinstance(outcome, Already):
-            return outcome
+            return self._settled(now, outcome)
         attempted.settle(entry.number)
         if outcome.wanted is not None and is_to_ask(self, outcome.wanted.wish, attempted):
-            return ask(self, outcome.wanted, before_applied, attempted)
+            return ask(self, entry, outcome.wanted, asked, attempted)
         if self.is_shared:
             check_settings(self.table, outcome.kind)
-        return self._enter(entry, self._stage(entry, decider, outcome, voids), outcome, before_applied, attempted, hold)
+        mine = self._stage(self._settled(now, entry), decider, outcome, voids)
+        shown = None if asked.before_applied is None else partial(asked.before_applied, outcome.value)
+        is_made = self._enter(entry, mine, shown, attempted, hold, lazily=asked.lazily)
+        return Already(outcome.value) if is_made else None
+
+    def look(self) -> Entry:
+        """The newest entry; where calls take long, what lies on the timeline beyond it is looked for at the same time."""
+        known = self.known
+        if self.is_shared or known is None:
+            self._beyond = None
+            return self.watch.newest()
+        entry, self._beyond = together(
+            self.storage, self.watch.newest, lambda: names_beyond(self.table, known.state.last)
+        )
+        return cast("Entry", entry)
+
+    def look_and_ask(self, wanted: Wanted[Any], attempted: Attempted) -> Entry:
+        """The same, while a wish is asked for that no process has seen before."""
+        known = self.known or self.watch.newest()
+        names, entry = together(self.storage, lambda: put_ask(self, known, wanted, attempted), self.look)
+        self.watch.names += names
+        return cast("Entry", entry)
+
+    def _state_of(self, entry: Entry) -> tuple[LedgerState, int | None]:
+        """The state to go on from, and the number of an entry that is void. On a shared table the entry is applied then."""
+        if self.is_shared:
+            state, voids = self._apply_newest(entry)
+            return mind_others(self.table, state), voids
+        return self._past_strangers(entry.state), None
+
+    def _settled(self, now: Round, found: R) -> R:
+        """The same once the newest entry is applied."""
+        _ = now.ledger
+        return found
 
     def _enter(
         self,
         entry: Entry,
         mine: Entry,
-        outcome: Decision[T],
-        before_applied: Callable[[T], object] | None,
+        shown: Callable[[], object] | None,
         attempted: Attempted,
-        hold: Hold | None,
-    ) -> Already[T] | None:
-        """Creates the next entry and applies it; None if another process took the slot, or it is to be seen who did."""
+        hold: Hold | None = None,
+        *,
+        lazily: bool = False,
+    ) -> bool:
+        """Creates the next entry and applies it; False if another process took the slot, or it is to be seen who did."""
         if not _is_held(hold):
-            self._beaten(mine)
-            return None
+            self.leftovers.add(mine)
+            return False
+        self.confirmed()
         attempted.slot = mine.number
         attempted.time = mine.time if mine.time > entry.time else ""
         try:
             self.storage.create(entry_name(mine.number), format_entry(mine))
         except ObjectExists:
-            self._beaten(mine)
-            self.company.meet()
-            return None  # if it was our own, unanswered or repeated by the store, the rule will see it
-        if self._numbers_after(mine.number) and self.newest().floor > mine.number:
-            return None  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
+            self.leftovers.add(mine)
+            return False  # if it was our own, unanswered or repeated by the store, the rule will see it
+        if lazily and self.is_far:
+            self.watch.known = self.entered = mine
+            self._begun = Concluding(
+                self.storage, partial(self._counts, mine, shown), partial(self._conclude, entry, mine, attempted.wish)
+            )
+            return True
+        if not self._counts(mine, shown):
+            return False  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
         if mine.voids is not None:
             self.sweep_staged(mine.number)  # a late copy for the void entry must find no source
-        if before_applied is not None:
-            before_applied(outcome.value)
-        if not (_is_held(hold) and (self._apply(mine) or not self.is_shared)):
-            return None  # the next holder of the lock applies it, or finds it void if Hudi went on; the rule will see
-        self._note_applied(entry, mine)
+        if not (_is_held(hold) and self._conclude(entry, mine, attempted.wish)):
+            return False  # the next holder of the lock applies it, or finds it void if Hudi went on; the rule will see
         self.entered = mine
-        return Already(outcome.value)
+        return True
 
-    def decide_asks(self, entry: Entry, attempted: Attempted) -> bool:
+    def _counts(self, mine: Entry, shown: Callable[[], object] | None) -> bool:
+        """Whether an entry that was created means something; others may be shown a sign of it before its files appear."""
+        if shown is None:
+            return self.watch.counts(mine)
+        return bool(together(self.storage, lambda: self.watch.counts(mine), shown)[0])
+
+    def _conclude(self, entry: Entry, mine: Entry, wish: str) -> bool:
+        """Applies an entry of this process; False if, on a shared table, it is to be seen whether it is void."""
+        if not self._apply(mine) and self.is_shared:
+            return False
+        self.applied = max(self.applied, mine.number)
+        self.watch.note(mine)
+        self.leftovers.after(entry, mine, wish, may_wait=not self.is_shared, is_far=self.is_far)
+        return True
+
+    def decide_asks(
+        self,
+        entry: Entry,
+        attempted: Attempted,
+        shown: Callable[[LedgerState], object] | None = None,
+        *,
+        lazily: bool = False,
+    ) -> bool:
         """Whether the next entry decides the asks that are there, and nothing else."""
-        state, _ = self._apply_newest(entry)
-        together: Decision[None] = Decision("asks", self._minding_others(state), value=None)
+        self._apply_newest(entry)
+        together: Decision[None] = Decision("asks", self._past_strangers(entry.state), value=None)
         mine = self._stage(entry, "", together, None)
-        return self._enter(entry, mine, together, None, attempted, None) is not None
-
-    @property
-    def is_asked_to_wait(self) -> bool:
-        """Whether another process asks for its turn."""
-        return bool(self._asking)
-
-    def read(self, number: int) -> Entry:
-        """The entry of this number; ObjectNotFound if it is not there any more."""
-        name = entry_name(number)
-        return parse_entry(self.storage.read(name, limits.LEDGER_ENTRY_BYTES_MAX), f"{self.storage.url}/{name}")
+        show = None if shown is None else partial(shown, mine.state)
+        return self._enter(entry, mine, show, attempted, lazily=lazily)
 
     def _asked(self, rule: Rule[T], now: Round) -> Outcome[T] | None:
         """What the rule says; None if it failed over what only a newer entry explains.
@@ -253,16 +318,9 @@ class Ledger:
         except (OutcomeUnknown, CommitRefused):
             raise
         except LakebraidError:
-            if self._numbers_after(now.number - 1):
+            if self.watch.numbers_after(now.number - 1):
                 return None
             raise
-
-    def _note_applied(self, before: Entry, mine: Entry) -> None:
-        self.company.part()
-        self.applied = max(self.applied, mine.number)
-        if self.known is None or self.known.number < mine.number:
-            self.known = mine
-        self._tidy(before, mine)
 
     def _let_clocks_pass(self, attempted: Attempted) -> None:
         """Before Hudi's lock passes on, however the attempt ended: a time that may have been given counts as given."""
@@ -274,46 +332,28 @@ class Ledger:
         """What a dead holder of Hudi's lock would have done before it passes on: a job of Hudi may be the next holder."""
         with contextlib.suppress(CorruptFile):  # of the ledger: the next decision tells
             entry = self.settled()
-            if entry.time > _GENESIS.time:
+            if entry.time > GENESIS.time:
                 wait_out_skew(self.clock, self.config, entry.time)
-
-    def _beaten(self, mine: Entry) -> None:
-        self._dead_staged += sorted({source for source, _ in mine.files})
 
     def _apply_newest(self, entry: Entry) -> tuple[LedgerState, int | None]:
         """The state to go on from; on a shared table also the number of an entry that is void."""
         if entry.number <= self.applied:
             return entry.state, None
-        if self.is_shared and entry.files and not self._exists(entry.files[0][1]):
-            if self._was_applied(entry):
+        if self.is_shared and entry.files and not self.watch.has(entry.files[0][1]):
+            if was_applied(self.table, entry):
                 return entry.state, None
             if greatest_time(load_timeline(self.table)) >= entry.time:
                 # Hudi went on before it was applied: its decider lost the lock, or died. It may not come after Hudi.
-                return self._before(entry).state, entry.number
+                return self.watch.before(entry).state, entry.number
         self._apply(entry)
         self.applied = entry.number
         return entry.state, None
 
-    def _was_applied(self, entry: Entry) -> bool:
-        """Whether an entry was applied, though its first file is not there: Hudi took it off the timeline.
-
-        Then its staged objects are gone; if its decider died before it removed them, it is in the history. Taking it for
-        void would take back what was acknowledged, copying it again would bring back what was archived.
-        """
-        source, target = entry.files[0]
-        return not self._exists(source) or is_archived(self.table, target)
-
     def _apply(self, entry: Entry) -> bool:
         """False if a staged object is gone: then it was applied before, or, on a shared table, it is void."""
         if self.is_shared and entry.kind == "restore":
-            return insist(self.clock, lambda: self._apply_restore(entry))
+            return insist(self.clock, lambda: apply_restore(self.table, entry))
         return copy_all(self.storage, self.clock, entry.files)
-
-    def _apply_restore(self, entry: Entry) -> bool:
-        is_true = copy_all(self.storage, self.clock, entry.files)
-        if is_true:
-            stop_writers(self.table, min(entry.state.restores))
-        return is_true
 
     def _stage(self, newest: Entry, decider: str, outcome: Decision[object], voids: int | None) -> Entry:
         number = newest.number + 1
@@ -322,72 +362,26 @@ class Ledger:
             check_clock(self.storage, self.clock, next(iter(staged.values())))
         folder = f"{self.config.timeline_folder}/"
         files = tuple((staged[data], name if "/" in name else folder + name) for data, name in outcome.files)
-        state, asked = carry(self.table, outcome.state, number, () if self.is_shared else self.names)
+        state, asked = carry(self.table, outcome.state, number, () if self.is_shared else self.watch.names)
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
         return Entry(number, decider, outcome.kind, state.last, floor, (*files, *asked), state, voids)
 
-    def _tidy(self, before: Entry, mine: Entry) -> None:
-        """Removes staged objects and old entries; what a failure leaves is swept later."""
-        dead = [source for source, _ in mine.files] + dead_names(self.names, mine.state, mine.number)
-        self._dead_staged += sorted({*dead}.difference(self._dead_staged))
-        if any(told.number == mine.number for told in mine.state.decided.values()):
-            with contextlib.suppress(StorageError):
-                self.storage.create(mark_name(mine.number), b"")
-        elif mine.kind == "begin" and len(self._dead_staged) < limits.STAGED_HELD_MAX and not self.is_shared:
-            return  # together with those of its publishing: one call less
-        with contextlib.suppress(StorageError):
-            names, self._dead_staged = self._dead_staged, []
-            if mine.floor > before.floor:
-                names += [entry_name(number) for number in self._numbers_below(mine.floor)]
-                self.sweep_staged(mine.number)
-            self.storage.delete(names)
-
     def _let_others_go(self, entry: Entry, attempted: Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""
-        until = self.clock.monotonic() + patience_seconds(self._asking)
-        while self._asking and not (attempted.has_waited or self.may_ask or self.is_shared):
+        until = self.clock.monotonic() + patience_seconds(self.watch.turns)
+        while self.watch.turns and not (attempted.has_waited or self.may_ask or self.is_shared):
             self.clock.sleep(0.005 + 0.02 * self.clock.random())
             entry = self.newest()
             attempted.has_waited = self.clock.monotonic() > until
         attempted.has_waited = True
         return entry
 
-    def _numbers_after(self, number: int) -> list[int]:
-        begun = self.clock.monotonic()
-        infos = self.storage.list(LEDGER, after=entry_name(number))
-        self.company.call_seconds = self.clock.monotonic() - begun
-        self.names = [info.name for info in infos]
-        self._asking, stale = asking(infos)
-        if stale:
-            with contextlib.suppress(StorageError):
-                self.storage.delete(stale)
-        return sorted(n for info in infos if (n := parse_entry_name(info.name)) is not None)
-
-    def _numbers_below(self, number: int) -> Iterator[int]:
-        return (
-            n for info in self.storage.list(LEDGER) if (n := parse_entry_name(info.name)) is not None and n < number
-        )
-
-    def _minding_others(self, state: LedgerState) -> LedgerState:
+    def _past_strangers(self, state: LedgerState) -> LedgerState:
         """The state with `last` moved past every time on the timeline that was not given here: Hudi was at work."""
-        if self.is_shared:
-            return mind_others(self.table, state)
-        return past_strangers(self.table, state)
-
-    def _exists(self, name: str) -> bool:
-        try:
-            self.storage.info(name)
-        except ObjectNotFound:
-            return False
-        return True
-
-    def _before(self, entry: Entry) -> Entry:
-        if entry.number == 1:
-            return _GENESIS
-        before = self.read(entry.number - 1)
-        return self._before(before) if entry.voids == before.number else before
+        beyond = names_beyond(self.table, state.last) if self._beyond is None else self._beyond
+        return past_strangers(self.table, state, beyond)
 
     def _stand_back(self, attempt: int) -> None:
         """Lets others go first after some lost races; the first ones are simply tried again."""

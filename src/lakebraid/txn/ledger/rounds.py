@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from lakebraid.errors import DecisionUnknown
+from lakebraid.errors import DecisionUnknown, LakebraidError
 from lakebraid.format.times import format_instant_time, next_instant_time
+from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table.loading import load_names, load_timeline, recent_timeline
 from lakebraid.table.view import View, load_view
+from lakebraid.txn.ledger.asks import wish_text
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.wishes import AGAIN, Wish, apply
 
@@ -56,14 +58,20 @@ class Already(Generic[T_co]):
 Outcome: TypeAlias = Decision[T] | Already[T]
 
 
+class Unforeseen(Exception):
+    """No error: a rule looked beyond the state in a round that was held before anything was looked at."""
+
+
 @dataclass
 class Round:
     """What a rule may look at: all of it as it is once the newest entry is applied."""
 
-    ledger: Ledger
+    _ledger: Ledger
     state: LedgerState
     number: int
     """The slot that the decision would take."""
+    settle: Callable[[], object] | None = None
+    """Applies the newest entry, if that is not done: called before the rule sees more than the state."""
     states_schema: bool = False
     """Set by a rule that finds that what it is about to publish brings the table a new schema."""
     replaced_file: str | None = None
@@ -79,10 +87,28 @@ class Round:
         """A round that looks at a timeline which was loaded before; nothing can be decided in it."""
         return cls(ledger, ledger.newest().state, 0, _timeline=timeline)
 
+    @property
+    def ledger(self) -> Ledger:
+        """For those who look beyond the state."""
+        if self.settle is not None:
+            settle, self.settle = self.settle, None
+            settle()
+        return self._ledger
+
+    @property
+    def config(self) -> TableConfig:
+        """The table's configuration."""
+        return self._ledger.config
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether writers of Apache Hudi decide on the table, too."""
+        return self._ledger.is_shared
+
     def time(self) -> str:
         """A time greater than every one given before."""
         if self._time is None:
-            clock = format_instant_time(self.ledger.clock.now_ms(), self.ledger.config.zone)
+            clock = format_instant_time(self._ledger.clock.now_ms(), self._ledger.config.zone)
             self._time = max(clock, next_instant_time(self.state.last))
         return self._time
 
@@ -133,3 +159,23 @@ class Round:
 
 Rule: TypeAlias = Callable[[Round], Outcome[T]]
 """Asked in every round anew, and may refuse by raising."""
+
+
+def foreseen(ledger: Ledger, rule: Rule[T]) -> Wanted[T] | None:
+    """What the rule would ask for if nothing has changed since this process looked last; None if it must look first.
+
+    The wish names what it depends on, so whatever has changed, it is decided rightly (LEDGER, G8).
+    """
+    known = ledger.known
+    if known is None:
+        return None
+    try:
+        outcome = rule(Round(ledger, known.state, known.number + 1, _unforeseen))
+    except (Unforeseen, LakebraidError):
+        return None
+    wanted = outcome.wanted if isinstance(outcome, Decision) else None
+    return wanted if wanted is not None and wish_text(wanted.wish) is not None else None
+
+
+def _unforeseen() -> None:
+    raise Unforeseen

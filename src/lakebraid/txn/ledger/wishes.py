@@ -29,6 +29,8 @@ from lakebraid.txn.ledger.entries import (
 
 AGAIN: Final = "again"
 """The outcome of a wish that changed nothing: its rule has to look at what is so now."""
+BEGINNING: Final = "begin"
+"""The wish to begin a write."""
 PUBLISHING: Final = frozenset({"publish", "done"})
 """Wishes whose timeline file completes something."""
 
@@ -55,7 +57,7 @@ def begin_wish(write: OpenWrite) -> Wish:
     """To begin a write whose pending files are empty."""
     batch = write.batch
     told = None if batch is None else [batch.writer, batch.number, batch.stream]
-    return Wish("begin", [write.decider, write.action, write.columns, told, write.writer])
+    return Wish(BEGINNING, [write.decider, write.action, write.columns, told, write.writer])
 
 
 def publish_wish(state: LedgerState, start: str, *, has_rows: bool) -> Wish:
@@ -178,7 +180,7 @@ def _done(state: LedgerState, _number: int, time: str, rollback: Any) -> Applied
 
 
 _RULES: Final[Mapping[str, Callable[..., Applied]]] = {
-    "begin": _begin,
+    BEGINNING: _begin,
     "publish": _publish,
     "claim": _claim,
     "release": _release,

@@ -12,7 +12,7 @@ from typing import Final
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound, StorageError
 from lakebraid.format.names import MarkerName, parse_data_file, parse_marker
-from lakebraid.storage.parallel import map_calls
+from lakebraid.storage.parallel import Behind, map_calls
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.new_files import MARKERS
@@ -42,11 +42,21 @@ def marked_file(marker: MarkerName) -> str:
     return in_partition(marker.partition_path, marker.data_file_name)
 
 
-def forget(storage: Storage, start: str) -> None:
-    """Removes the markers and the heartbeat of a write that is over; what is left behind does no harm."""
-    with contextlib.suppress(StorageError):
-        markers = [info.name for info in storage.list(f"{MARKERS}/{start}")]
-        storage.delete([*markers, heartbeat_name(start)])
+def forget(storage: Storage, start: str, *, is_far: bool = False) -> None:
+    """Removes the markers and the heartbeat of a write that is over; what is left behind does no harm.
+
+    Where calls take long nobody waits for it.
+    """
+
+    def remove() -> None:
+        with contextlib.suppress(StorageError):
+            markers = [info.name for info in storage.list(f"{MARKERS}/{start}")]
+            storage.delete([*markers, heartbeat_name(start)])
+
+    if is_far:
+        Behind(storage, remove)
+    else:
+        remove()
 
 
 def _lines(storage: Storage, name: str) -> list[str]:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one process has seen of a ledger: its newest entry, and what lies beside the entries. It changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakebraid import limits
+from lakebraid.clock import Clock
+from lakebraid.errors import ObjectNotFound, StorageError
+from lakebraid.storage.protocol import Storage
+from lakebraid.txn.ledger.entries import LEDGER, Entry, entry_name, parse_entry, parse_entry_name
+from lakebraid.txn.ledger.timeline_copies import deleted
+from lakebraid.txn.ledger.turns import asking
+
+GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
+"""What the newest entry is where nothing was ever decided."""
+
+
+@dataclass
+class Company:
+    """What the decisions of a process on one table have in common."""
+
+    call_seconds: float = 0.0
+    """How long the last listing of the ledger took."""
+    clock: tuple[float, float] | None = None
+    """When this machine's clock was last held against the storage's, and by how much it was then ahead of one that only runs."""
+
+    @property
+    def is_far(self) -> bool:
+        """Whether calls take so long that a lost round, or a call that could go on beside another, is dear."""
+        return self.call_seconds >= limits.ASK_CALL_SECONDS_MIN
+
+
+@dataclass
+class Watch:
+    """Looks at a ledger, and remembers what it saw. Not for several threads at once."""
+
+    storage: Storage
+    clock: Clock
+    company: Company
+    known: Entry | None = None
+    names: list[str] = field(default_factory=list)
+    """What the last listing showed."""
+    turns: list[str] = field(default_factory=list)
+    """Marks of those who ask for their turn, as the last listing showed them."""
+    _peeked: Entry | None = None
+
+    def newest(self) -> Entry:
+        """The newest entry; `GENESIS` if nothing was ever decided here."""
+        found, peeked, self._peeked = self.known, self._peeked, None
+        while True:
+            least = found.number if found else 0
+            numbers = self.numbers_after(max(least - 1, 0))
+            if not numbers and least:
+                if not self.numbers_after(least - 1):
+                    raise deleted(self.storage.url, least)
+                continue
+            newer = [number for number in numbers if number > least]
+            if not newer:
+                self.known = found or GENESIS
+                return self.known
+            # Between listing and reading it may be trimmed, and a sleeper may have put a dead one under its number:
+            # so whatever was read counts only if nothing lies above it afterwards. (LEDGER, H3)
+            if peeked is not None and peeked.number == newer[-1]:
+                self.known = peeked
+                return self.known
+            with contextlib.suppress(ObjectNotFound):
+                found = self.read(newer[-1])
+
+    def peek(self, number: int) -> bool:
+        """Whether the entry of this number seems to be there; `newest` says whether it counts."""
+        with contextlib.suppress(ObjectNotFound):
+            self._peeked = self.read(number)
+            return True
+        return False
+
+    def read(self, number: int) -> Entry:
+        """The entry of this number; ObjectNotFound if it is not there any more."""
+        name = entry_name(number)
+        return parse_entry(self.storage.read(name, limits.LEDGER_ENTRY_BYTES_MAX), f"{self.storage.url}/{name}")
+
+    def before(self, entry: Entry) -> Entry:
+        """The entry on which this one follows."""
+        if entry.number == 1:
+            return GENESIS
+        before = self.read(entry.number - 1)
+        return self.before(before) if entry.voids == before.number else before
+
+    def counts(self, mine: Entry) -> bool:
+        """Whether an entry that was created means something: not if its slot had been trimmed (LEDGER, H2)."""
+        return not (self.numbers_after(mine.number) and self.newest().floor > mine.number)
+
+    def note(self, mine: Entry) -> None:
+        """Takes an entry of this process for the newest, if no newer one was seen."""
+        if self.known is None or self.known.number < mine.number:
+            self.known = mine
+
+    def numbers_after(self, number: int) -> list[int]:
+        """The numbers of later entries, as one listing shows them."""
+        begun = self.clock.monotonic()
+        infos = self.storage.list(LEDGER, after=entry_name(number))
+        self.company.call_seconds = self.clock.monotonic() - begun
+        self.names = [info.name for info in infos]
+        self.turns, stale = asking(infos)
+        if stale:
+            with contextlib.suppress(StorageError):
+                self.storage.delete(stale)
+        return sorted(n for info in infos if (n := parse_entry_name(info.name)) is not None)
+
+    def numbers_below(self, number: int) -> Iterator[int]:
+        """The numbers of earlier entries that are there."""
+        return (
+            n for info in self.storage.list(LEDGER) if (n := parse_entry_name(info.name)) is not None and n < number
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether an object is there."""
+        try:
+            self.storage.info(name)
+        except ObjectNotFound:
+            return False
+        return True
