@@ -17,7 +17,7 @@ from lakebraid.api.table import Table
 from lakebraid.clock import SystemClock
 from lakebraid.format.names import parse_timeline_file
 from lakebraid.storage import LocalStorage
-from lakebraid.txn.ledger import ledger
+from lakebraid.txn.ledger import applying
 from lakebraid.txn.ledger.entries import LEDGER
 from tests.interop.referee import Referee
 from tests.kit.present import present
@@ -66,9 +66,7 @@ def poller(referee: Referee, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def publish_together(table: Table, turn: int, at_each_file: Callable[[], None]) -> list[str]:
-    """Overlapping writers: each but the last asks, and the last decides for all; something is done after each commit's file
-    has appeared. Gives the keys that were acknowledged.
-    """
+    """Overlapping writers: all ask, and the last decides for all; something is done after each commit's file has appeared. Gives the keys that were acknowledged."""
     stores = [WatchedStorage(table._storage) for _ in range(WRITERS)]
     txns = [table_on(store, table._clock).begin() for store in stores]
     keys = [[f"{turn}-{n}-{i}" for i in range(4)] for n in range(WRITERS)]
@@ -77,7 +75,6 @@ def publish_together(table: Table, turn: int, at_each_file: Callable[[], None]) 
 
     def commit(n: int) -> None:
         if n + 1 < WRITERS:
-            txns[n]._ledger.company.met = WRITERS
             stores[n].after = once(_is_ask, lambda: commit(n + 1))
         else:
             stores[n].after = lambda call: at_each_file() if _is_completion(call) else None
@@ -112,12 +109,12 @@ def test_hudis_incremental_reader_would_miss_rows_if_commits_of_an_entry_appeare
     poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the test above would see: a planted bug."""
-    in_order = vars(ledger)["copy_all"]
+    in_order = vars(applying)["copy_all"]
 
     def backwards(storage: Any, clock: Any, files: Any, *more: Any) -> Any:
         return in_order(storage, clock, tuple(reversed(files)), *more)
 
-    monkeypatch.setattr(ledger, "copy_all", backwards)
+    monkeypatch.setattr(applying, "copy_all", backwards)
     rows = publish_together(poller.table, 1, poller.poll)
     poller.poll()
     assert set(poller.keys) < set(rows)

@@ -40,6 +40,8 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """For people: what each kind of wish is about."""
 _ASKS: Final = f"{LEDGER}/a."
+_TOGETHER: Final = "asks"
+"""The kind of an entry that decides what was asked for, and nothing else: one of those who asked has made it."""
 _WRITER: Final = 4
 """Where a wish to begin names its writer."""
 
@@ -108,12 +110,18 @@ class DecidedIn:
     kind: str
     """Of the decision that its process had made for itself; "asks" if it decided nothing but what was asked for."""
     decider: str
+    """That process; empty if it decided nothing but what was asked for."""
     own: tuple[str, ...] = ()
     """The instants of that decision."""
     was_asked: bool = False
     """Whether it was decided for its author, who had asked for it."""
     asks: int = 0
     """How many wishes the entry decided along, this one among them if it was asked for."""
+
+    @property
+    def is_by_another(self) -> bool:
+        """Whether a process decided it along with a decision of its own, which was another one."""
+        return self.was_asked and self.kind != _TOGETHER
 
     @property
     def others(self) -> int:

@@ -121,20 +121,18 @@ def _decided(storage: Storage, story: Story) -> Story:
 
 
 def _entry_text(verb: str, decided: DecidedIn | int | None) -> str:
-    """In which entry, if other wishes were decided in it, or this one was decided for its author."""
-    if not isinstance(decided, DecidedIn) or not decided.asks:
+    """In which entry, if it was decided together with others, or by another process than its own."""
+    if not isinstance(decided, DecidedIn) or not (decided.others or decided.is_by_another):
         return ""
+    where = f"{verb} in entry {decided.entry:,} of the ledger"
     along = f"together with {counted(decided.others, 'other wish', 'other wishes')}" if decided.others else "alone"
-    if not decided.was_asked:
-        return (
-            f"{verb} in entry {decided.entry:,} of the ledger, by its own process, {along} that others had asked for."
-        )
-    if not decided.decider:
-        by = "by a process that had asked, too"
-    else:
+    if decided.is_by_another:
         own = f" ({', '.join(decided.own)})" if decided.own else ""
-        by = f"by the process {decided.decider} with its own {decided.kind}{own}"
-    return f"{verb} in entry {decided.entry:,} of the ledger, as its writer had asked, {by}, {along}."
+        return f"{where}, for its writer, by the process {decided.decider} with its own {decided.kind}{own}, {along}."
+    who = (
+        "one of the writers that had asked decided for all" if decided.was_asked else "its own process decided for all"
+    )
+    return f"{where}, {along}: {who}."
 
 
 def _told_by_files(evidence: Evidence, start: str) -> Story:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from lakebraid import limits
@@ -13,7 +11,6 @@ from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.inspect.asks import DecidedIn
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.actions.write import begin_write, publish_write
-from lakebraid.txn.ledger.asking import Company
 from lakebraid.txn.ledger.asks import Ask, wish_text
 from lakebraid.txn.ledger.entries import LEDGER, OpenWrite
 from lakebraid.txn.ledger.ledger import Ledger
@@ -21,7 +18,7 @@ from lakebraid.txn.ledger.wishes import Wish, begin_wish, publish_wish
 from lakebraid.web.gathering import load_facts
 from lakebraid.web.picture import build_model
 from tests.kit.present import present
-from tests.kit.scene import TickingClock, WatchedStorage, make_table, once, row, table_on
+from tests.kit.scene import Call, TickingClock, WatchedStorage, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
 MINUTE_MS = 60_000
@@ -116,31 +113,34 @@ def test_asks_that_no_release_of_ours_put_are_shown_without_trouble(table: Table
 
 
 def test_a_story_says_that_another_process_decided_an_instant_along_with_its_own(
-    table: Table, storage: MemoryStorage, clock: TickingClock, monkeypatch: pytest.MonkeyPatch
+    table: Table, storage: MemoryStorage, clock: TickingClock
 ) -> None:
-    monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 0.0)
+    """Only the author's calls take long: so it asks, and the others need not."""
     starts = list[str]()
 
-    def others_come() -> None:
-        put(table, a_begin("third"), id_="v" * 16)
-        starts.append(begin_write(ledger(table), "the other process", writer="other"))
+    def others_come(call: Call) -> None:
+        if call.name != "create" or not call.target.startswith(f"{LEDGER}/a."):
+            return
+        put(table, a_begin("third"), id_=f"v{call.number:015d}")
+        if not starts:
+            starts.append(begin_write(ledger(table), "the other process", writer="other"))
 
-    watched = WatchedStorage(
-        storage,
-        after=once(lambda call: call.name == "create" and call.target.startswith(f"{LEDGER}/a."), others_come),
-    )
-    author = replace(ledger(table_on(watched, clock)), company=Company(met=10**6))
+    watched = WatchedStorage(storage, before=lambda _: clock.sleep(1.0), after=others_come)
+    author = ledger(table_on(watched, clock))
     start = begin_write(author, "author")
     completion = publish_write(author, "author", start, lambda _: CommitMetadata())
     (other,) = starts
     story = table.why(start)
     entry = story.begun_in
     assert entry == DecidedIn(present(entry).entry, "begin", "the other process", (other,), was_asked=True, asks=2)
-    assert f"by the process the other process with its own begin ({other})" in repr(story)
-    assert "together with 1 other wish" in repr(story)
-    assert present(story.completed_in).kind == "asks" and "by a process that had asked, too, alone" in repr(story)
+    assert f"for its writer, by the process the other process with its own begin ({other}), together with 1" in repr(
+        story
+    )
+    assert (present(story.completed_in).kind, present(story.completed_in).others) == ("asks", 1)
+    assert "together with 1 other wish: one of the writers that had asked decided for all" in repr(story)
     own = table.why(other)
-    assert present(own.begun_in).others == 2 and "by its own process, together with 2 other wishes" in repr(own)
+    assert present(own.begun_in).others == 2
+    assert "together with 2 other wishes: its own process decided for all" in repr(own)
     model = build_model(load_facts(storage, clock))
     assert {i["start"] for i in model["instants"] if i.get("completion") == completion} == {start}
     assert not any(i.get("problem") for i in model["instants"])
