@@ -26,6 +26,12 @@ BESIDE: Mapping[str, tuple[str, str, str, str]] = {
     "lakebraid, upsert": ("versitygw behind the proxy", "commits of 1,000 rows, 8 buckets", ORANGE, "-"),
     "delta-rs, append": ("versitygw behind the proxy", "delta-rs, append of 1,000 rows", GREY, "--"),
     "delta-rs, merge": ("versitygw behind the proxy", "delta-rs, merge of 1,000 rows", GREY, "-"),
+    "Apache Hudi NBCC, upsert": (
+        "versitygw behind the proxy",
+        "Apache Hudi NBCC, in-process lock, no metadata table",
+        BLUE,
+        "-",
+    ),
 }
 
 
