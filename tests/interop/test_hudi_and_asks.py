@@ -17,7 +17,7 @@ from lakebraid.api.table import Table
 from lakebraid.clock import SystemClock
 from lakebraid.format.names import parse_timeline_file
 from lakebraid.storage import LocalStorage
-from lakebraid.txn.ledger import applying
+from lakebraid.txn.ledger import ledger
 from lakebraid.txn.ledger.entries import LEDGER
 from tests.interop.referee import Referee
 from tests.kit.present import present
@@ -109,12 +109,12 @@ def test_hudis_incremental_reader_would_miss_rows_if_commits_of_an_entry_appeare
     poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the test above would see: a planted bug."""
-    in_order = vars(applying)["copy_all"]
+    in_order = vars(ledger)["copy_all"]
 
     def backwards(storage: Any, clock: Any, files: Any, *more: Any) -> Any:
         return in_order(storage, clock, tuple(reversed(files)), *more)
 
-    monkeypatch.setattr(applying, "copy_all", backwards)
+    monkeypatch.setattr(ledger, "copy_all", backwards)
     rows = publish_together(poller.table, 1, poller.poll)
     poller.poll()
     assert set(poller.keys) < set(rows)
