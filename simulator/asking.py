@@ -26,7 +26,8 @@ def read(scene: Scene, process: Process, rounds: int) -> None:
 def travel(scene: Scene, process: Process, rounds: int) -> None:
     for _ in range(rounds):
         process.clock.sleep(process.rng.random() * 0.8)
-        seen = [n.completion for n in scene.oracle.notes]
+        missing = scene.oracle.missing_at(scene.world.step + 1)
+        seen = [n.completion for n in scene.oracle.notes if n.completion < missing]
         ask(scene, process, "as_of", process.rng.choice(seen))
 
 

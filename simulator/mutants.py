@@ -12,11 +12,13 @@ from simulator.mutants_of_placing import OF_PLACING
 from simulator.mutants_of_services import OF_SERVICES
 from simulator.mutants_of_streams import OF_STREAMS
 from simulator.mutants_of_the_ledger import OF_THE_LEDGER
+from simulator.mutants_of_wishes import OF_WISHES
 from simulator.planting import Mutant, planted
 
 MUTANTS = (
     *OF_THE_LEDGER,
     *OF_ASKS,
+    *OF_WISHES,
     *OF_SERVICES,
     *OF_OVERWRITES,
     *OF_STREAMS,

@@ -18,6 +18,37 @@ _BUSY: dict[str, Any] = {
     "rates": Rates(pause=0.02, slow=0.03, late=0.03, lost=0.02, vanished=0.01, again=0.02),
 }  # fmt: skip
 _SHORT = {**_BUSY, "ask_entries": 1}
+_LOADING = "lakebraid.table.loading"
+_GROUPED = {
+    **_BUSY, "grouped": True, "call_ms": 60, "switch": 0.3,
+    "actors": (*(("writer", 4),) * 8, ("rescuer", 3), ("reader", 8), ("reader", 8), ("mirror", 8), ("hudi", 8)),
+}  # fmt: skip
+
+OF_GROUPS = (
+    Mutant(
+        "a later commit of the newest entry counts though an earlier one is missing", "G6", _LOADING, "_settled",
+        "(newest and newest.whole_until({**before, **after})) or ", "",
+        ("2", "13", "1"), _GROUPED,
+    ),
+    Mutant(
+        "an entry whose files appear side by side does not say so", "G6", _LEDGER, "Ledger._apply",
+        "is_ordered=entry.since is None", "is_ordered=False",
+        ("2", "6", "13", "1"), _GROUPED,
+        elsewhere=(("lakebraid.txn.ledger.timeline_copies", "since_of", "newest.time if", "None if"),),
+    ),
+    Mutant(
+        "the mark of an entry comes before its files, which appear side by side", "G7", _LEDGER, "Ledger._enter",
+        "if before_applied is not None:",
+        'self.storage.create(mark_name(mine.number), b"")\n    if before_applied is not None:',
+        ("11", "1", "2", "3", "13", "16", "18", "9"), _GROUPED,
+    ),
+    Mutant(
+        "a process is told of an outcome while other files of the entry appear beside it", "G7", _ASKING, "_told",
+        "_await_applied(ledger, told.number)", "pass",
+        ("11", "1", "2", "3", "13", "16", "18", "9"), _GROUPED,
+    ),
+)  # fmt: skip
+"""Where commits of one entry appear side by side."""
 
 OF_ASKS = (
     Mutant(
@@ -96,4 +127,5 @@ OF_ASKS = (
         "max(clock, next_instant_time(state.last))", "max(clock, state.last)",
         ("6", "no crash"), _BUSY,
     ),
+    *OF_GROUPS,
 )  # fmt: skip

@@ -70,6 +70,7 @@ OF_CLUSTERING = (
         "if False:",
         ("3", "15"),
         _SLEEPERS,
+        elsewhere=(("lakebraid.txn.ledger.wishes", "_finish", "plan.epoch != epoch", "False"),),
     ),
     Mutant(
         "two clusterings of the same groups",

@@ -30,13 +30,13 @@ OF_PLACING = (
          "actors": (("placer", 8), ("placer", 8), ("compactor", 8), ("compactor", 8))},
     ),
     Mutant(
-        "new keys in a small file that was there are not looked at", "F26", "lakebraid.txn.checks.inserted_keys", "_brings_keys",
+        "new keys in a small file that was there are not looked at", "F26", "lakebraid.txn.stats", "brings_keys",
         "not (is_rewrite and stat.num_inserts == 0)", "not is_rewrite", ("21",), {**_COW, "keys": 6},
         first_seed=5520,
     ),
     Mutant(
         "whoever began earlier and completed since is not looked at", "RFC-71", "lakebraid.model.conflicts",
-        "_completed_since", "if instant.request_time in begun.pending else None", "if False else None",
+        "_completed_since", "if begun.met(instant) else None", "if False else None",
         ("1", "2", "5", "14"), _COW,
     ),
     Mutant(

@@ -89,8 +89,8 @@ OF_THE_LEDGER = (
     Mutant(
         # The first create of a staged object arrives when the write has been rolled back; a repeated copy then finds it.
         "an unanswered staged object is written again under its name", "H7", "lakebraid.txn.ledger.timeline_copies", "stage",
-        "for attempt in range(limits.STORE_RETRIES_MAX):\n        name = staged_name(number, clock.token())",
-        "name = staged_name(number, clock.token())\n    for attempt in range(limits.STORE_RETRIES_MAX):",
+        "for _ in tries(clock):\n        name = staged_name(number, clock.token())",
+        "name = staged_name(number, clock.token())\n    for _ in tries(clock):",
         ("9", "23"), {"keys": 1, "aborts": 1.0, "actors": (("writer", 1),)},
         (("except (OutcomeUnknown, ObjectExists):", "except ObjectExists:\n            return name\n        except OutcomeUnknown:"),),
         script=(
@@ -214,6 +214,7 @@ OF_THE_LEDGER = (
             **_SMALL, "rates": _PAUSES, "timeout_ms": 300, "call_ms": 20,
             "actors": (("writer", 2), ("compactor", 4), ("compactor", 4), ("compactor", 4)),
         },
+        elsewhere=(("lakebraid.txn.ledger.wishes", "_finish", "plan.epoch != epoch", "False"),),
     ),
     Mutant(
         "published is said before it is so", "11", _LEDGER, "Ledger._enter",

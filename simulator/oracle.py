@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from functools import lru_cache
 
+from lakebraid.format.names import parse_entry_name
+from lakebraid.format.timeline.publication import parse_publication
 from lakebraid.format.timeline.rollbacks import parse_restore_plan, parse_rollback_plan
 from lakebraid.format.timeline.services import parse_clean_plan
 from lakebraid.format.times import parse_instant_time
@@ -63,6 +65,16 @@ class Undoing:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Completions of one entry of the ledger that appear side by side, in any order."""
+
+    since: str
+    """The time of the entry before."""
+    completions: tuple[str, ...]
+    step: int
+
+
 @dataclass(slots=True)
 class Intent:
     """What a writer is going to write, and how it believes it ended: open, published, refused, unknown, dead."""
@@ -91,6 +103,12 @@ class Oracle:
         self.restores: list[Undoing] = []
         self.undone: dict[str, str] = {}
         """Starts that a restore took back, and its own start."""
+        self.groups: list[Group] = []
+        self.before = "0"
+        """The time of the entry before the newest one."""
+        self.last = "0"
+        """The time of the newest entry."""
+        self._entries = 0
         self.archived: set[str] = set()
         """Starts of writes that left the timeline for the history."""
         self.doomed: dict[str, str] = {}
@@ -125,11 +143,20 @@ class Oracle:
         elif name.startswith(LEASES):
             if what != "delete":
                 self.leases_ms.setdefault(name[len(LEASES) :], []).append(self._now())
+        elif what == "create" and (number := parse_entry_name(name) or 0) > self._entries:
+            self._entries = number
+            self._enter(data)
         elif name.startswith(TIMELINE) and "/" not in name[len(TIMELINE) :] and not name.endswith(TEMPORARY_SUFFIX):
             found = _FILE.fullmatch(name[len(TIMELINE) :])
             if found is None:
                 raise Violation("the timeline is well-formed", f"{name} is no timeline file")
             self._timeline(what, found, data)
+
+    def _enter(self, data: bytes) -> None:
+        entry = parse_publication(data, "the newest entry")
+        self.before, self.last = self.last, entry.last
+        if entry.since is not None:
+            self.groups.append(Group(entry.since, tuple(time for time, _ in entry.completions), self._step()))
 
     def _timeline(self, what: str, found: re.Match[str], data: bytes) -> None:
         start, completion, action, state = found.groups()
@@ -142,6 +169,8 @@ class Oracle:
         elif completion is not None:
             note = Note(start, completion, action, self._step(), data)
             self._tell("publishing", note)
+            if completion < self.newest:
+                self._tables.clear()  # as of what had appeared before, it was not there
             self.notes.append(note)
             if action in WRITES:
                 self.published[start] = note
@@ -205,8 +234,21 @@ class Oracle:
         return max((n.completion for n in self.notes), default="0")
 
     def newest_at(self, step: int) -> str:
-        """The same, as it was when that step began; without what a restore has taken back since."""
-        return max((n.completion for n in self._lasting(step)), default="0")
+        """The same, as it was when that step began; without what a restore has taken back since, and without what appeared
+        before something that was decided with it and completed earlier.
+        """
+        missing = self.missing_at(step)
+        return max((n.completion for n in self._lasting(step) if n.completion < missing), default="0")
+
+    def missing_at(self, step: int) -> str:
+        """The first completion of the newest entry that had not appeared when that step began; "9" if all had."""
+        group = next((g for g in reversed(self.groups) if g.step < step), None)
+        there = {n.completion for n in self.notes if n.step < step}
+        return next((c for c in (() if group is None else group.completions) if c not in there), "9")
+
+    def group_of(self, completion: str) -> Group | None:
+        """With which others a completion appeared."""
+        return next((g for g in self.groups if completion in g.completions), None)
 
     def may_be_refused(self, time: str, step: int) -> bool:
         """Whether a time lies between the moment a restore returned to and the restore."""

@@ -8,11 +8,11 @@ tasks write tiny files, and what would be read out of log blocks (hazards) comes
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from greenlet import getcurrent
 
@@ -23,6 +23,7 @@ from lakebraid.services.merging import compaction
 from lakebraid.services.merging import run as claims
 from lakebraid.services.merging.engine import Marks, MergeEngine
 from lakebraid.services.settings import open_table
+from lakebraid.table import loading
 from lakebraid.table.at import TableAt
 from lakebraid.tasks.merging.cluster import run_clustering_task
 from lakebraid.tasks.merging.compact import run_compaction_task
@@ -34,6 +35,7 @@ from lakebraid.txn.checks.overwrites import Placement
 from lakebraid.txn.hudi import file_lock
 from lakebraid.txn.hudi.file_lock import FileLock
 from lakebraid.txn.hudi.lock_owner import Owner
+from lakebraid.txn.ledger import timeline_copies
 from lakebraid.txn.liveness.heartbeat import Heartbeat, beat
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.begin import Opening, open_write
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from simulator.scene import Scene
 
 
+T = TypeVar("T")
+R = TypeVar("R")
 Replacement = tuple[Any, str, Any]
 """A module, a name in it, and what it is for a history."""
 
@@ -97,6 +101,7 @@ def replaced(scene: Scene) -> Iterator[None]:
         (claims, "Heartbeat", SimHeartbeat),
         *key_readers(),
         *_lock_changes(scene),
+        *(_SIDE_BY_SIDE if scene.setting.grouped else ()),
     )
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for module, name, value in changes:
@@ -108,6 +113,29 @@ def replaced(scene: Scene) -> Iterator[None]:
     finally:
         for module, name, value in before:
             setattr(module, name, value)
+
+
+def _in_any_order(_storage: Any, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Calls that are made side by side, one after the other in any order; what fails does not keep the others from being made."""
+    wanted, current = [*items], cast("Any", getcurrent())
+    results: dict[int, R] = {}
+    failed: dict[int, StorageError] = {}
+    for at in current.process.rng.sample(range(len(wanted)), len(wanted)):
+        try:
+            results[at] = work(wanted[at])
+        except StorageError as error:
+            failed[at] = error
+    if failed:
+        raise failed[min(failed)]
+    return [results[at] for at in range(len(wanted))]
+
+
+def _together(storage: Any, *calls: Callable[[], Any]) -> list[Any]:
+    return _in_any_order(storage, lambda call: call(), calls)
+
+
+_SIDE_BY_SIDE: Final = ((timeline_copies, "map_calls", _in_any_order), (loading, "together", _together))
+"""Copies of one entry, and what a reader looks at besides."""
 
 
 def new_engine(scene: Scene) -> MergeEngine:

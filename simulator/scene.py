@@ -57,6 +57,8 @@ class Scene:
             gives_way=setting.gives_way,
             cow=setting.cow,
             captures=setting.captures,
+            optimistic=setting.optimistic,
+            grouped=setting.grouped,
         )
         self.marks: dict[str, int] = {}
         self.condemned_by_hudi: set[str] = set()

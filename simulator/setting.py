@@ -70,12 +70,16 @@ class Setting:
     """Whether jobs of Apache Hudi write the table as well, and Hudi's lock guards every decision."""
     captures: bool = False
     """Whether commits carry what Hudi's CDC query needs."""
+    optimistic: bool = False
+    """Whether of two writers that meet in a bucket the second is refused."""
     eager: bool = False
     """Whether processes ask for what they want, and go on while decisions are applied, as where calls take long."""
     ask_entries: int = 16
     """For how many entries asks count and outcomes are remembered."""
     asks_decided: int = 256
     """How many asks one entry decides."""
+    grouped: bool = False
+    """Whether completed files of one entry appear side by side, in any order."""
 
     def driver(self) -> Driver:
         rng = Random(self.seed * 7919 + 13)
@@ -101,7 +105,14 @@ def drawn(seed: int) -> Setting:
     setting, rng = with_streams(_without_streams(seed), Random(seed * 131 + 3)), Random(seed * 173 + 11)
     is_placed = rng.random() < 0.12 and not setting.shared and not setting.fixed
     setting = with_clustering(setting, rng) if is_placed else with_capture(setting, Random(seed * 211 + 29))
-    return with_asks(setting, Random(seed * 307 + 41))
+    setting = with_asks(with_optimism(setting, Random(seed * 401 + 53)), Random(seed * 307 + 41))
+    return with_groups(setting, Random(seed * 409 + 59))
+
+
+def with_optimism(setting: Setting, rng: Random) -> Setting:
+    """The same, in some histories, with buckets in which writers are in each other's way: where transactions are the product's."""
+    may = setting.whole and not (setting.shared or setting.fixed or setting.placed or setting.captures)
+    return replace(setting, optimistic=True, buckets=rng.choice((1, 2, 2))) if may and rng.random() < 0.15 else setting
 
 
 def with_asks(setting: Setting, rng: Random) -> Setting:
@@ -110,6 +121,16 @@ def with_asks(setting: Setting, rng: Random) -> Setting:
         return setting
     entries, decided = rng.choice((1, 2, 4, 16)), rng.choice((1, 2, 8, 256))
     return replace(setting, eager=True, ask_entries=entries, asks_decided=decided)
+
+
+def with_groups(setting: Setting, rng: Random) -> Setting:
+    """The same, in some histories without Apache Hudi, on a table whose commits appear side by side; of these in some with
+    eight writers more, so that entries decide many of them.
+    """
+    if setting.shared or rng.random() >= (0.4 if setting.eager else 0.1):
+        return setting
+    more = (("writer", 2),) * 8 if rng.random() < 0.3 and not setting.placed and not setting.fixed else ()
+    return replace(setting, grouped=True, actors=(*setting.actors, *more))
 
 
 def with_capture(setting: Setting, rng: Random) -> Setting:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakebraid.format.properties import checksum, format_properties
-from lakebraid.model.config import CDC, CLOCK_SKEW, TableConfig, parse_config
+from lakebraid.model.config import CDC, CLOCK_SKEW, PUBLICATION_ORDER, TableConfig, parse_config
 from lakebraid.model.file_sizing import FULL, SMALL
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.txn.writer import FIXED_IDS
@@ -41,6 +41,8 @@ def plain_table(
     gives_way: bool = False,
     cow: bool = False,
     captures: bool = False,
+    optimistic: bool = False,
+    grouped: bool = False,
 ) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
@@ -60,6 +62,8 @@ def plain_table(
         del entries["hoodie.bucket.index.num.buckets"]
         entries["hoodie.index.type"] = "SIMPLE"
         entries["hoodie.write.concurrency.mode"] = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    if optimistic:
+        entries["hoodie.write.concurrency.mode"] = "OPTIMISTIC_CONCURRENCY_CONTROL"
     if cow:
         # Base files of some three rows.
         entries |= {"hoodie.table.type": "COPY_ON_WRITE", SMALL: "150", FULL: "220"}
@@ -67,6 +71,8 @@ def plain_table(
         entries["hoodie.clustering.updates.strategy"] = "SparkAllowUpdateStrategy"
     if captures:
         entries[CDC] = "true"
+    if grouped:
+        entries[PUBLICATION_ORDER] = "group"
     if fixed:
         entries[FIXED_IDS] = "true"
     if shared:

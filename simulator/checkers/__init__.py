@@ -33,6 +33,7 @@ from simulator.checkers.no_lost_update import NoLostUpdate
 from simulator.checkers.nothing_looks_committed import NothingLooksCommitted
 from simulator.checkers.nothing_unpublished_is_visible import NothingUnpublishedIsVisible
 from simulator.checkers.one_executor import OneExecutor
+from simulator.checkers.optimistic_writers_do_not_meet import OptimisticWritersDoNotMeet
 from simulator.checkers.overwrites_drop_nothing import OverwritesDropNothing
 from simulator.checkers.reads_are_of_one_moment import ReadsAreOfOneMoment
 from simulator.checkers.refused_means_refused import RefusedMeansRefused
@@ -56,6 +57,7 @@ ALL: tuple[Any, ...] = (
     CleansTakeNothingNeeded,
     NothingLooksCommitted,
     OneExecutor,
+    OptimisticWritersDoNotMeet,
     OverwritesDropNothing,
     BatchesOnce,
     CapturesTellTheRowBefore,

@@ -19,7 +19,6 @@ class CapturesTellTheRowBefore:
         self.scene: Any = None
 
     def publishing(self, note: Note) -> None:
-        """Not yet counted: the oracle's table is the one before."""
         is_write = note.action == "deltacommit" and note.start in self._oracle.intents
         if not self.scene.setting.captures or not is_write:
             return
@@ -35,7 +34,7 @@ class CapturesTellTheRowBefore:
             )
         logs = [f"{partition}/{name.removeprefix('./')}" for name in stat.log_files or ()]
         told = self._rows(f"{partition}/{stat.base_file}", [name for name in logs if name not in own])
-        expected = self._before(partition, stat.file_id or "")
+        expected = self._before(note.completion, partition, stat.file_id or "")
         if told != expected:
             raise Violation(_RULE, f"{note.start} tells that {stat.file_id} held {told}, and it held {expected}")
         self.scene.mark("a slice before was told")
@@ -49,8 +48,9 @@ class CapturesTellTheRowBefore:
         versions = [*read_versions(objects[base][0]), *read_placed([objects[name][0] for name in logs])]
         return rows_of(merge(versions, by_event=self._oracle.by_event))
 
-    def _before(self, partition: str, file_id: str) -> Rows:
-        setting, rows = self.scene.setting, self._oracle.table(self._oracle.newest)
+    def _before(self, completion: str, partition: str, file_id: str) -> Rows:
+        earlier = max((n.completion for n in self._oracle.notes if n.completion < completion), default="0")
+        setting, rows = self.scene.setting, self._oracle.table(earlier)
         places = {key: group_of(key, setting.partitions, setting.buckets) for key in rows}
         return {
             k: rows[k] for k, (folder, bucket) in places.items() if (folder, bucket[:8]) == (partition, file_id[:8])

@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""13. Consecutive reads of changes, joined, contain every published change once."""
+"""13. Consecutive reads of changes, joined, contain every published change once: nothing appears behind a reader."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from simulator.oracle import Oracle, Rows, describe
+from simulator.oracle import Note, Oracle, Rows, describe
 from simulator.violation import Violation
 
 
 class ChangesExactlyOnce:
     def __init__(self, oracle: Oracle) -> None:
         self._oracle = oracle
+        self._read_until = "0"
+
+    def publishing(self, note: Note) -> None:
+        if note.completion < self._read_until and note.action != "savepoint":
+            raise Violation(
+                "13 changes exactly once",
+                f"{describe(note.start)} appeared at {describe(note.completion)}, and changes were read until "
+                f"{describe(self._read_until)}",
+            )
 
     def changes_read(
         self, reader: str, after: str, until: str, starts: list[str], mirror: Rows, began: int, ended: int
     ) -> None:
         """A reader took the writes `starts` for those of (after, until], and its mirror is now `mirror`."""
+        self._read_until = max(self._read_until, until)
         moments = self._oracle.undone_between(began, ended)
         if not any(self._is_true(after, until, starts, mirror, undone) for undone in moments):
             self._explain(reader, after, until, starts, mirror, moments[-1])

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from lakebraid.services.savepoints import RestoreResult
     from lakebraid.source.format import register
     from lakebraid.spark.start.session import session
+    from lakebraid.storage.tries import StoreRetries
     from lakebraid.table.listing import TimelineListing
     from lakebraid.txn.actions.rescue import RollbackResult
     from lakebraid.txn.actions.savepoints import Savepoint
@@ -80,6 +81,7 @@ _HOMES = {
     "Snapshot": "lakebraid.reading.snapshot",
     "SnapshotNotHeld": "lakebraid.reading.snapshot",
     "Status": "lakebraid.inspect.status",
+    "StoreRetries": "lakebraid.storage.tries",
     "Story": "lakebraid.inspect.story",
     "Table": "lakebraid.api.table",
     "TimelineListing": "lakebraid.table.listing",
@@ -159,6 +161,7 @@ __all__ = [
     "SnapshotNotHeld",
     "Status",
     "StorageError",
+    "StoreRetries",
     "Story",
     "Table",
     "TimelineListing",

@@ -111,8 +111,8 @@ def test_hudis_incremental_reader_would_miss_rows_if_commits_of_an_entry_appeare
     """What the test above would see: a planted bug."""
     in_order = vars(ledger)["copy_all"]
 
-    def backwards(storage: Any, clock: Any, files: Any, *more: Any) -> Any:
-        return in_order(storage, clock, tuple(reversed(files)), *more)
+    def backwards(storage: Any, clock: Any, files: Any, **how: Any) -> Any:
+        return in_order(storage, clock, tuple(reversed(files)), **how)
 
     monkeypatch.setattr(ledger, "copy_all", backwards)
     rows = publish_together(poller.table, 1, poller.poll)

@@ -16,7 +16,9 @@ import pytest
 
 from tests.objects.versitygw import NotBuilt, versitygw
 
-pytest.register_assert_rewrite("tests.unit.storage.test_contract", "tests.unit.storage.test_versions")
+pytest.register_assert_rewrite(
+    "tests.unit.storage.test_contract", "tests.unit.storage.test_versions", "tests.objects.passing_faults"
+)
 
 SECRET = "hunter2hunter2"
 BUCKET = "lake"

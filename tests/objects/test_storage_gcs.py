@@ -20,9 +20,11 @@ from lakebraid.clock import SystemClock
 from lakebraid.errors import AccessDenied, InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.storage import ObjectStorage
 from lakebraid.txn.hudi.lease_lock import LeaseLock
-from tests.objects import lost_answers
+from tests.objects import lost_answers, passing_faults
 from tests.objects.conftest import Stub
+from tests.objects.faults import relay
 from tests.objects.gcs_server import BUCKET, TOKEN, GcsServer, gcs_server, options
+from tests.objects.passing_faults import Behind, Hurried, behind_relay
 from tests.objects.two_writers import check_two_writers
 from tests.unit.storage import test_contract as contract
 from tests.unit.storage import test_versions as versions
@@ -30,7 +32,7 @@ from tests.unit.storage import test_versions as versions
 pytestmark = pytest.mark.objects
 
 # Every test of the contract runs here too, with the fixture `storage` below.
-for module in (contract, versions, lost_answers):
+for module in (contract, versions, lost_answers, passing_faults):
     globals().update({name: test for name, test in vars(module).items() if name.startswith("test_")})
 
 FOLDER = "warehouse/table 1%20"
@@ -52,7 +54,13 @@ def storage(server: GcsServer) -> ObjectStorage:
 
 @pytest.fixture
 def scripted(stub: Stub) -> ObjectStorage:
-    return ObjectStorage(f"gs://{BUCKET}/t", options(stub.url))
+    return ObjectStorage(f"gs://{BUCKET}/t", options(stub.url), Hurried())
+
+
+@pytest.fixture
+def behind(server: GcsServer) -> Iterator[Behind]:
+    with relay(server.url) as running:
+        yield behind_relay(f"gs://{BUCKET}/t", options(running.url), running)
 
 
 def error_body(code: str) -> bytes:

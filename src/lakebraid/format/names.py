@@ -23,11 +23,16 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.limits import NAME_BYTES_MAX
 
 _TIME = "(?:[0-9]{17}|[0-9]{14})"  # fourteen digits: releases before milliseconds
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"  # no leading zeros, so that a name has one spelling only
+
+LEDGER: Final = ".hoodie/.lakebraid/ledger"
+"""Where the entries of the ledger lie."""
+_ENTRY_DIGITS: Final = 20
 
 _BASE_FILE: Final = re.compile(rf"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_({_TIME})(\.(?:parquet|orc|hfile|lance))")
 _LOG_FILE: Final = re.compile(
@@ -238,3 +243,18 @@ def _checked(parts: object, name: str, parsed: Any) -> str:
     if len(name.encode("utf-8", "surrogatepass")) > NAME_BYTES_MAX:
         raise InvalidArgument(f"A file name of {len(name)} characters is too long. Nothing was written.", name=name)
     return name
+
+
+def entry_name(number: int) -> str:
+    """The name of an entry, so long that names sort as numbers.
+
+    >>> entry_name(7)
+    '.hoodie/.lakebraid/ledger/00000000000000000007'
+    """
+    return f"{LEDGER}/{number:020d}"
+
+
+def parse_entry_name(name: str) -> int | None:
+    """The number of an entry, from its full name; None for anything else that lies there."""
+    folder, _, digits = name.rpartition("/")
+    return whole_number(digits, _ENTRY_DIGITS) if folder == LEDGER and len(digits) == _ENTRY_DIGITS else None

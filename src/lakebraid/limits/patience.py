@@ -17,11 +17,27 @@ EMPTY_COMPLETED_MS_MAX: Final = 60_000
 JAVA_ANSWER_SECONDS_MAX: Final = 10
 """How long a Java without a `release` file may take to tell its version."""
 
-STORE_RETRIES_MAX: Final = 6
-"""How often an object store's reads and other repeatable calls are tried again; conditional creates never are."""
+STORE_TRIES_MAX: Final = 10
+"""How often one call is sent to a store that refuses it for now, or does not answer; conditional creates are sent once. The
+waits in between make 18 seconds on average and 37 at most, which outlasts the throttling of a prefix that becomes busy."""
+
+STORE_TRIES_UNREACHED_MAX: Final = 4
+"""The same for a store that has not answered this client at all yet: most likely its address is wrong, and people wait for the
+error."""
 
 STORE_RETRY_SECONDS_MAX: Final = 60
-"""For how long; a request signed minutes ago is refused by most stores."""
+"""No call is sent again so long after its first failure: where each try takes until its timeout (30 seconds in obstore), three
+are enough."""
+
+STORE_PAUSE_SECONDS: Final = 0.1
+"""Half of the longest wait before the second try, which doubles with each further one: some round trips of a store."""
+
+STORE_PAUSE_SECONDS_MAX: Final = 8.0
+"""The longest wait before a further try: the load of clients that wait about half of this hardly matters to a store."""
+
+STORE_PART_RETRIES_MAX: Final = 3
+"""How often the client library itself, once a read or listing has failed, tries a page or the rest of a body again: so a listing
+of hundreds of pages, or a body that takes longer than one request may, gets through at all."""
 
 DECIDE_ATTEMPTS_MAX: Final = 10_000
 """How often a decision is tried again because another writer was faster; hundreds happen with 64 busy writers."""

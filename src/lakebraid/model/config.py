@@ -62,6 +62,9 @@ LOOKED_UP = ("simple", "global_simple", "bloom", "global_bloom")
 """Indexes under which a key may lie in any file group, so that writers look it up."""
 ORDERING_GROUPS = "lakebraid.ordering.groups"
 """Columns that are ordered in groups, each by a column of its own: `order_ts:status,price;pay_ts:paid`."""
+PUBLICATION_ORDER = "hoodie.lakebraid.publication.order"
+PUBLICATION_ORDERS = ("each", "group")
+"""Commits that are decided together appear one after the other, or side by side (LEDGER, G6)."""
 CDC = "hoodie.table.cdc.enabled"
 CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 CDC_MODES = ("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")
@@ -114,6 +117,8 @@ class TableConfig:
     """Groups of columns that are ordered by a column of their own: that column, and the columns of its group."""
     cdc_mode: str = CDC_MODES[-1]
     """What is captured of each changed row beside a base file: one of `CDC_MODES`, or another word as it is stated."""
+    publication_order: str = PUBLICATION_ORDERS[0]
+    """How commits that are decided together appear: one of `PUBLICATION_ORDERS`, or another word as it is stated."""
 
     def orderings_of(self, columns: Collection[str] | None) -> tuple[str, ...]:
         """The ordering columns that a write of these columns must bring: None for whole rows."""
@@ -130,6 +135,11 @@ class TableConfig:
     @property
     def zone(self) -> tzinfo:
         return table_zone(self.timezone)
+
+    @property
+    def publishes_in_order(self) -> bool:
+        """Whether completed files appear one after the other, so that each listing of them is one moment's."""
+        return self.publication_order == PUBLICATION_ORDERS[0]
 
     @property
     def is_placed(self) -> bool:
@@ -206,6 +216,7 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         heartbeat_misses=_number(properties, "hoodie.client.heartbeat.tolerable.misses"),
         clock_skew_ms=_skew_ms(properties),
         cdc_mode=(properties.get(CDC_MODE) or CDC_MODES[-1]).strip().upper(),
+        publication_order=(properties.get(PUBLICATION_ORDER) or PUBLICATION_ORDERS[0]).strip().lower(),
     )
 
 

@@ -72,10 +72,17 @@ class Begun:
     """What an optimistic write remembers of its beginning."""
 
     start: str
-    pending: frozenset[str]
-    """Starts of all that was under way then."""
+    pending: frozenset[str] | None
+    """Starts of all that was under way then. None where times tell it, since all are given in the order of the decisions."""
     active_from: str = ""
-    """Where the timeline began then: what has left it since is looked up in the history."""
+    """Where the timeline began then, or earlier: what has left it since is looked up in the history."""
+
+    def met(self, instant: Instant) -> bool:
+        """Whether an instant was under way when this write began."""
+        if self.pending is not None:
+            return instant.request_time in self.pending
+        is_older = instant.request_time < self.start
+        return is_older and (not instant.is_completed or (instant.completion_time or "") > self.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ def candidates(
         kind = kind_of(instant)
         if kind is None or instant.request_time == begun.start:
             continue
-        if kind is Kind.COMPACTION and instant.request_time in begun.pending:
+        if kind is Kind.COMPACTION and begun.met(instant):
             continue  # planned before this one began, which knew of it: its rows fall behind the plan by themselves
         chosen = PENDING[current][kind]
         allowed = Chosen.IF_UPDATES_ALLOWED if updates_allowed else Chosen.UNLESS_UPDATES_ALLOWED
@@ -120,9 +127,7 @@ def _completed_since(instant: Instant, begun: Begun, strategy: Strategy) -> str 
         return "it completed after this write began" if (instant.completion_time or "") > begun.start else None
     if instant.request_time > begun.start:
         return "it began after this write and has completed"
-    return (
-        "it was under way when this write began, and has completed" if instant.request_time in begun.pending else None
-    )
+    return "it was under way when this write began, and has completed" if begun.met(instant) else None
 
 
 def find_clash(

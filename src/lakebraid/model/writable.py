@@ -13,6 +13,8 @@ from lakebraid.model.config import (
     CDC_MODES,
     CONCURRENCY_MODES,
     LOOKED_UP,
+    PUBLICATION_ORDER,
+    PUBLICATION_ORDERS,
     PartialMode,
     TableConfig,
     TableType,
@@ -47,6 +49,7 @@ def check_writable(
         *_key_problems(config, properties),
         *_bucket_problems(config, properties, bucket_index_folders),
         *_lock_problems(config, properties),
+        *_order_problems(config),
         *_zone_problems(config, completed),
     )
     for what, hint in problems:
@@ -65,6 +68,7 @@ def check_tended(
         *(p for p in _kind_problems(config, properties) if p[0].startswith(("table version", "timeline layout"))),
         *(p for p in _metadata_problems(config, properties) if p[0].startswith("a metadata table")),
         *_lock_problems(config, properties),
+        *_order_problems(config),
         *_zone_problems(config, completed),
     )
     for what, hint in problems:
@@ -181,6 +185,18 @@ def _lock_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterat
         )
     elif properties.get("hoodie.write.lock.filesystem.path"):
         yield "a lock outside of the table (hoodie.write.lock.filesystem.path)", "Leave the lock in .hoodie"
+
+
+def _order_problems(config: TableConfig) -> Iterator[_Problem]:
+    stated = f"{PUBLICATION_ORDER}={config.publication_order}"
+    if config.publication_order not in PUBLICATION_ORDERS:
+        yield f"the order of publication {stated}", f"Known are {' and '.join(PUBLICATION_ORDERS)}"
+    elif config.lock_provider is not None and not config.publishes_in_order:
+        hint = (
+            "On a table that Apache Hudi writes as well, commits appear one after the other. Remove that line from "
+            "hoodie.properties"
+        )
+        yield f"{stated} and a lock of Apache Hudi", hint
 
 
 def _zone_problems(config: TableConfig, completed: Mapping[str, int] | None) -> Iterator[_Problem]:

@@ -108,6 +108,12 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
         "kept in the table; data_before_after if nothing is said",
         values=("op_key_only", "data_before", "data_before_after"),
     ),
+    done(
+        "hoodie.lakebraid.publication.order",
+        "kept in the table that this write creates: each: commits that are decided together appear one after the other; group: "
+        "side by side, for tables whose changes nobody reads with Apache Hudi. Also `Table.create(publication_order=…)`",
+        values=("each", "group"),
+    ),
     done("hoodie.clean.policy", _KEPT, "hoodie.cleaner.policy"),
     done("hoodie.clean.commits.retained", _KEPT, "hoodie.cleaner.commits.retained"),
     done("hoodie.clean.hours.retained", _KEPT, "hoodie.cleaner.hours.retained"),

@@ -34,6 +34,7 @@ _SERVED: Final = (
     "hoodie.keep.min.commits",
     "hoodie.lakebraid.clustering.plans.removable",
     "hoodie.lakebraid.logcompaction.plans.removable",
+    "hoodie.lakebraid.publication.order",
     "hoodie.lakebraid.table.service.rollback.delay.minutes",
     "hoodie.log.compaction.blocks.threshold",
     "hoodie.log.compaction.inline",

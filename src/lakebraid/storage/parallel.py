@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 from lakebraid.errors import StorageError
@@ -109,7 +110,7 @@ class Behind(Generic[R]):
         self._join: Callable[[], None] | None = None
         if given is not None:
             self._join = given(self._run)
-        elif calls_at_once(storage) < 2 or not _POOL.help(self._run):
+        elif calls_at_once(storage) < 2 or not _POOL.help(partial(copy_context().run, self._run)):
             self._run()
 
     def result(self) -> R:

@@ -2,28 +2,39 @@
 """Loading a table: properties, timeline, archived history, files, in the order that makes the answer one moment's.
 
 Timeline first, then files, then the timeline's names once more. A commit that completes in between is left out by its
-completion time; a clean, rollback or restore that ran in between may have removed files under us, so we start again.
+completion time; a clean, rollback or restore that ran in between may have removed files under us, so we start again. Where
+commits of one entry of the ledger appear side by side, the newest entry says which belong together.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, NotATable, ObjectNotFound, StorageError
-from lakebraid.format.names import BaseFileName, LogFileName, State, parse_data_file
+from lakebraid.format.names import (
+    LEDGER,
+    BaseFileName,
+    LogFileName,
+    State,
+    entry_name,
+    parse_data_file,
+    parse_entry_name,
+)
 from lakebraid.format.properties import choose_properties, needs_backup
 from lakebraid.format.timeline.commit import CommitMetadata, parse_commit
 from lakebraid.format.timeline.plans import CompactionPlan, parse_compaction_plan
+from lakebraid.format.timeline.publication import Publication, parse_publication
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline, build_timeline, recent_names
-from lakebraid.storage.parallel import map_calls
+from lakebraid.storage.parallel import map_calls, together
 from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
@@ -92,12 +103,21 @@ def _explain_absence(storage: Storage) -> None:
 
 
 def load_timeline(table: TableAt) -> Timeline:
-    """The active timeline as one listing shows it, without what an unfinished restore takes back."""
+    """The active timeline, without what an unfinished restore takes back: nothing is missing before what it shows last."""
+    return _stable(table, _timeline_files if table.config.publishes_in_order else _whole_files)
+
+
+def list_timeline(table: TableAt) -> Timeline:
+    """The same as one listing shows it: for rules of the ledger, before which the newest entry was applied."""
+    return _stable(table, _timeline_files)
+
+
+def _stable(table: TableAt, load: Callable[[TableAt], _Names]) -> Timeline:
     for _ in range(limits.READ_ATTEMPTS_MAX - 1):
-        files = _timeline_files(table)
+        files = load(table)
         with contextlib.suppress(ObjectNotFound):  # the restore was brought to its end, and archived: look again
             return _timeline(files, table.config, load_undone(table, files))
-    files = _timeline_files(table)
+    files = load(table)
     return _timeline(files, table.config, load_undone(table, files))
 
 
@@ -128,10 +148,12 @@ def recent_timeline(
 def load_table(table: TableAt) -> Loaded:
     """Timeline and files of one moment."""
     for attempt in range(limits.READ_ATTEMPTS_MAX):
-        before = _timeline_files(table)
-        files, partitions = _list_files(table.storage)
+        before, entries = _first_look(table)
+        (files, partitions), newest = together(
+            table.storage, partial(_list_files, table.storage), partial(_newest_publication, table, entries)
+        )
         after = _timeline_files(table)
-        timeline = _settled(table, before, after, files)
+        timeline = _settled(table, before, after, files, newest)
         if timeline is not None:
             return Loaded(timeline, files, partitions)
         pause(table.clock, attempt)
@@ -147,7 +169,49 @@ def pause(clock: Clock, attempt: int) -> None:
     clock.sleep(min(0.05 * 2**attempt, 2.0) * (0.5 + clock.random()))
 
 
-def _settled(table: TableAt, before: _Names, after: _Names, files: Iterable[DataFile]) -> Timeline | None:
+def _first_look(table: TableAt) -> tuple[_Names, list[str]]:
+    """The names of the timeline, and those of the ledger where readers need its newest entry."""
+    if table.config.publishes_in_order:
+        return _timeline_files(table), []
+    names, infos = together(table.storage, partial(_timeline_files, table), partial(table.storage.list, LEDGER))
+    return names, [info.name for info in infos]
+
+
+def _newest_publication(table: TableAt, names: Collection[str]) -> Publication | None:
+    """What the newest entry publishes; `names` are those of a listing of the ledger that began with the first one of the
+    timeline. Then no file that the first one shows is of a later entry, and the second one shows all entries before this.
+    """
+    storage, found, newest = table.storage, 0, None
+    while numbers := [number for number in map(parse_entry_name, names) if number is not None and number > found]:
+        # Between listing and reading it may be trimmed, and a sleeper may have put a dead one under its number: so
+        # whatever was read counts only if nothing lies above it. (LEDGER, H3)
+        with contextlib.suppress(ObjectNotFound):
+            name = entry_name(max(numbers))
+            newest = parse_publication(storage.read(name, limits.LEDGER_ENTRY_BYTES_MAX), f"{storage.url}/{name}")
+            found = max(numbers)
+        names = [info.name for info in storage.list(LEDGER, after=entry_name(found))]
+    return newest
+
+
+def _whole_files(table: TableAt) -> _Names:
+    """The names of the timeline without completed files before which one of the same entry is missing (LEDGER, G6)."""
+    before, entries = _first_look(table)
+    newest = _newest_publication(table, entries) or Publication()
+    after = _timeline_files(table)
+    shown = newest.whole_until({**before, **after})
+    last = newest.last if shown is None else shown
+    known = before if shown is None else {}
+    return {name: time for name, time in after.items() if name in known or _completion(name) <= last}
+
+
+def _completion(name: str) -> str:
+    """The completion time in a name of the timeline; empty if there is none."""
+    return name[18:].partition(".")[0] if name[17:18] == "_" else ""
+
+
+def _settled(
+    table: TableAt, before: _Names, after: _Names, files: Iterable[DataFile], newest: Publication | None = None
+) -> Timeline | None:
     """The timeline that the files were listed under, or None if something may have removed some of them meanwhile."""
     try:
         undone = load_undone(table, before)
@@ -169,8 +233,10 @@ def _settled(table: TableAt, before: _Names, after: _Names, files: Iterable[Data
     old = [i for i in archived if first.write(i.request_time) is None]
     # A restore counts from its beginning: what it leaves is the answer of that moment, and of every one until the next.
     times = [*(i.completion_time or "" for i in (*first.completed, *old)), *_restores(first)]
+    # Of the newest entry a later completion may be there and an earlier one still missing. (LEDGER, G6)
+    whole = (newest and newest.whole_until({**before, **after})) or "9"
     active = tuple(i for i in both if i.request_time not in found)
-    return Timeline(active, tuple(sorted(archived)), max(times, default="0"), undone)
+    return Timeline(active, tuple(sorted(archived)), min(max(times, default="0"), whole), undone)
 
 
 def _timeline_files(table: TableAt) -> _Names:

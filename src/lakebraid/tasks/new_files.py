@@ -23,6 +23,7 @@ from lakebraid.format.properties import PartitionMetadata, format_partition_meta
 from lakebraid.storage.names import check_names
 from lakebraid.storage.parallel import calls_at_once, map_calls, together, waiting
 from lakebraid.storage.protocol import Storage
+from lakebraid.storage.tries import patience_of
 from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.staged_file import StagedFile
 
@@ -151,16 +152,16 @@ def put_file(storage: Storage, start: str, partition: str, name: str, data: byte
 
 def _create(storage: Storage, name: str, data: bytes) -> bool:
     """Whether the object was made now; False if there was one. Asked again while the answer stays out."""
-    for attempt in range(1, limits.PLACE_ATTEMPTS_MAX + 1):
-        try:
-            with waiting():
+    patience = patience_of(storage)
+    with waiting():
+        while True:
+            try:
                 storage.create(name, data)
-        except ObjectExists:
-            return False
-        except OutcomeUnknown:
-            # The same bytes under the same name: whichever of the two requests makes the object is right.
-            if attempt == limits.PLACE_ATTEMPTS_MAX:
-                raise
-        else:
-            return True
-    return False
+            except ObjectExists:
+                return False
+            except OutcomeUnknown:
+                # The same bytes under the same name: whichever of the two requests makes the object is right.
+                if not patience.wait():
+                    raise
+            else:
+                return True

@@ -27,6 +27,7 @@ from lakebraid.model.schema.conform import without_meta
 from lakebraid.model.schema.growth import evolved
 from lakebraid.model.schema.user_schema import fit_schema
 from lakebraid.reading.plan import Source
+from lakebraid.storage.tries import StoreTally, counted_in
 from lakebraid.tasks.engine import Engine, Evaluated
 from lakebraid.tasks.writing.inputs import is_repeatable
 from lakebraid.tasks.writing.rows import WritePlan
@@ -101,12 +102,14 @@ class Opening:
     engines: Engines
     since_seconds: float
     """When it was opened."""
+    tally: StoreTally
+    """What its calls to an object store had to do again, from then on."""
 
     def anew(self) -> Opening:
         """The same with the settings that the table has now. What this one has asked for begins nothing else."""
         anew = open_write(self.writing, self.source, replace(self.request, token=self.token))
         self.engines.ready = anew.engines.ready
-        return replace(anew, engines=self.engines, since_seconds=self.since_seconds)
+        return replace(anew, engines=self.engines, since_seconds=self.since_seconds, tally=self.tally)
 
     def checked(self, rows: Any) -> Any:
         """The rows as Arrow, if they are at hand; InvalidArgument if they are few and do not fit the table.
@@ -181,11 +184,12 @@ def open_write(
 
     `engine` writes the rows that are no data frames; `evaluated` hands rows on from one attempt to the next.
     """
-    since_seconds = writing.clock.monotonic()
+    since_seconds, tally = writing.clock.monotonic(), StoreTally()
     token, name = request.token or writing.clock.token(), request.writer or process_name()
     batch = named_batch(request.writer, request.batch, request.stream)
     check_schema_conflict(request.schema_conflict)
-    (config, properties), confirm = writing.settings_ahead()
+    with counted_in(tally):
+        (config, properties), confirm = writing.settings_ahead()
     if request.overwrites:
         check_overwrite(request.operation, config, source.url)
     ledger = writing.ledger(config)
@@ -194,7 +198,7 @@ def open_write(
     schema = OwnSchema(writing.schema(ledger), request.evolve and request.operation != "delete", merges)
     engines = Engines(writing.storage, token, engine, evaluated, partial(check_begun, ledger))
     return Opening(
-        writing, source, request, token, name, batch, config, properties, ledger, schema, engines, since_seconds
+        writing, source, request, token, name, batch, config, properties, ledger, schema, engines, since_seconds, tally
     )
 
 
@@ -267,6 +271,7 @@ def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
             writer=opening.writer,
             beat=lambda start: cast("None", beat_first(ledger.storage, start)),
             seen=rivalry.note if rivalry.matters else None,
+            is_alone=rivalry.is_alone,
             lazily=not (request.overwrites or ledger.config.is_placed),
         )
         ledger.confirmed()  # another process may have decided it

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakebraid.storage.tries import StoreRetries
+
 if TYPE_CHECKING:
     from lakebraid.services.runner import ServiceRound
 
@@ -31,3 +33,6 @@ class WriteResult:
     is_repeated: bool = False
     """Whether the batch was published before: then nothing was written, and instant and time are the earlier commit's (for
     an old batch those of its writer's newest)."""
+    store_retries: StoreRetries = field(default_factory=StoreRetries, compare=False)
+    """What an object store refused for a while or left unanswered, and how long this process waited for it. Heartbeats and
+    tasks on Spark's executors do not count."""

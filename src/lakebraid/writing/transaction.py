@@ -14,6 +14,7 @@ from lakebraid.errors import BatchRepeated, CommitUnknown, InvalidArgument, Lake
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.operations import Operation
 from lakebraid.reading.plan import Source
+from lakebraid.storage.tries import StoreTally, counted_in
 from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.actions.rollback import roll_back
@@ -55,9 +56,10 @@ class Transaction:
 
     def __init__(self, opening: Opening, afterwards: Afterwards | None = None) -> None:
         """Begins the write, and shows that it lives until it ends. `Table.begin` makes one."""
-        self._arise(opening.writing, opening.ledger, afterwards)
+        self._arise(opening.writing, opening.ledger, afterwards, opening.tally)
         try:
-            opening, begun = begin(opening)
+            with counted_in(opening.tally):
+                opening, begun = begin(opening)
         except BatchRepeated as repeated:
             self.instant, self._repeated = repeated.start, self._repetition(repeated, opening.request.operation)
         else:
@@ -76,14 +78,15 @@ class Transaction:
         """A write that another process began, with the files that its tasks have made; it beats until it ends."""
         self = cls.__new__(cls)
         config, _ = writing.settings()
-        self._arise(writing, writing.ledger(config), None)
+        self._arise(writing, writing.ledger(config), None, StoreTally())
         self._carry_on(begun, source, Engines(writing.storage, begun.token))
         self.staging.looked = looked
         self.staging.files.extend(files)
         return self
 
-    def _arise(self, writing: Writing, ledger: Ledger, afterwards: Afterwards | None) -> None:
+    def _arise(self, writing: Writing, ledger: Ledger, afterwards: Afterwards | None, tally: StoreTally) -> None:
         self._writing, self._ledger, self._clock, self._afterwards = writing, ledger, writing.clock, afterwards
+        self._tally = tally
         self._seconds: dict[str, float] = {}
         self._end: str | None = None
         self._is_lost = self._has_failed = False
@@ -184,12 +187,15 @@ class Transaction:
             dict(self._seconds),
             groups_replaced=0 if overwriting is None else overwriting.count,
             services=serviced,
+            store_retries=self._tally.found,
         )
 
     def _repetition(self, repeated: BatchRepeated, operation: Operation) -> WriteResult:
         self._writing.remember(self._ledger)
-        seconds = dict(self._seconds)
-        return WriteResult(repeated.start, repeated.completion, operation, 0, 0, 0, seconds, is_repeated=True)
+        seconds, again = dict(self._seconds), self._tally.found
+        return WriteResult(
+            repeated.start, repeated.completion, operation, 0, 0, 0, seconds, is_repeated=True, store_retries=again
+        )
 
     def _serviced(self) -> ServiceRound | None:
         if self._afterwards is None:
@@ -303,7 +309,8 @@ class Transaction:
     def _timed(self, phase: str) -> Any:
         begun = self._clock.monotonic()
         try:
-            yield
+            with counted_in(self._tally):
+                yield
         finally:
             self._seconds[phase] = self._seconds.get(phase, 0.0) + self._clock.monotonic() - begun
 

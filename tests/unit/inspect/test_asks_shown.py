@@ -57,7 +57,7 @@ def test_a_status_says_what_waits_to_be_decided_of_whom_and_since_when(table: Ta
     txn = table.begin(writer="nightly")
     put(table, a_begin("hourly"))
     clock.ms += 7_000
-    put(table, publish_wish(ledger(table).newest().state, txn.instant, has_rows=True), id_="v" * 16)
+    put(table, publish_wish(ledger(table).newest().state, txn.instant, has_rows=True, touches=0), id_="v" * 16)
     status = table.status()
     assert [(a.kind, a.writer, a.instant, a.is_stale) for a in status.asks] == [
         ("begin", "hourly", None, False),

@@ -45,7 +45,6 @@ from lakebraid.txn.ledger.entries import (
     parse_entry,
 )
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.watch import Company
 from lakebraid.txn.ledger.wishes import (
     AGAIN,
     Wish,
@@ -57,6 +56,7 @@ from lakebraid.txn.ledger.wishes import (
     release_wish,
     undo_wish,
 )
+from tests.kit.far import FarCompany
 from tests.kit.scene import Call, TickingClock, WatchedStorage, make_table, once
 
 pytestmark = pytest.mark.unit
@@ -73,23 +73,18 @@ def storage() -> MemoryStorage:
     return storage
 
 
-@pytest.fixture
-def every_call_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 0.0)
-
-
 def config() -> TableConfig:
     return make_table(MemoryStorage("memory://config", TickingClock()), TickingClock())._config
 
 
 def alone(storage: Any, clock: Any = None) -> Ledger:
-    """The ledger of a process that has met nobody yet."""
+    """The ledger of a process for which calls are quick."""
     return Ledger(TableAt(storage, config(), clock or storage.clock))
 
 
 def in_company(storage: Any, clock: Any = None) -> Ledger:
-    """The ledger of a process that reckons with others, and so asks first."""
-    return replace(alone(storage, clock), company=Company(call_seconds=10.0))
+    """The ledger of a process for which calls take long, and which asks first."""
+    return replace(alone(storage, clock), company=FarCompany())
 
 
 def is_ask(call: Call) -> bool:
@@ -259,7 +254,7 @@ def test_a_wish_to_begin_a_batch_that_is_not_the_next_is_looked_at_again(
 
 def test_a_wish_to_publish_completes_an_open_write_and_looks_again_if_a_guard_differs() -> None:
     state = LedgerState(last=T2, open={T1: WRITE}, schema_file="s1")
-    wish = publish_wish(state, T1, has_rows=True)
+    wish = publish_wish(state, T1, has_rows=True, touches=0)
     applied = apply(state, 7, wish, T3)
     assert applied is not None and applied.outcome == T3 and applied.state.open == {} and not applied.state.is_fresh
     assert applied.files == ((0, f"{T1}_{T3}.deltacommit"),)
@@ -294,10 +289,10 @@ def test_a_wish_to_undo_ends_an_open_write_and_a_wish_done_ends_its_rollback() -
 def test_asks_of_one_entry_get_times_of_their_own_and_what_begins_comes_first(storage: MemoryStorage) -> None:
     state = LedgerState(last=T1, open={T1: WRITE})
     asks = [
-        ask_of(publish_wish(state, T1, has_rows=True), id_="a" * 16),
+        ask_of(publish_wish(state, T1, has_rows=True, touches=0), id_="a" * 16),
         ask_of(begin_wish(replace(WRITE, decider="e")), id_="b" * 16),
     ]
-    after, files = carry(alone(storage).table, state, 1, [ask.name() for ask in asks])
+    after, files = carry(alone(storage).table, state, 1, [ask.name() for ask in asks], touches=0)
     begun, published = after.decided["b" * 16], after.decided["a" * 16]
     assert begun.outcome < published.outcome == after.last
     assert [source for source, _ in files] == [asks[1].name(), asks[1].name(), asks[0].name()]
@@ -316,15 +311,15 @@ def test_what_was_decided_is_remembered_in_entries_and_entries_of_version_1_are_
         .replace(b'"version":2', b'"version":1')
         .replace(b'"decided":{},', b"")
         .replace(b',"decided":{}', b"")
+        .replace(b',"touched":{"1":"ffffffffffffffff"}', b"")
     )
-    assert b"decided" not in old and b'"version":1' in old
+    assert b"decided" not in old and b"touched" not in old and b'"version":1' in old
     assert parse_entry(old, "entry") == entry
 
 
 # Processes
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_another_process_decides_what_is_asked_for_along_with_its_own_decision(storage: MemoryStorage) -> None:
     other, starts = alone(storage), list[str]()
     before = other.newest().number
@@ -332,11 +327,10 @@ def test_another_process_decides_what_is_asked_for_along_with_its_own_decision(s
     author = in_company(watched, storage.clock)
     start = begin_write(author, "author")
     assert other.newest().number == before + 1, "one entry for both"
-    assert set(other.newest().state.open) == {start, *starts}
+    assert other.newest().kind == "begin" and set(other.newest().state.open) == {start, *starts}
     assert author.entered is not None and author.entered.number == other.newest().number
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_a_publication_that_was_asked_for_is_told_when_its_file_is_there(storage: MemoryStorage) -> None:
     other = alone(storage)
     watched = WatchedStorage(storage)
@@ -348,7 +342,6 @@ def test_a_publication_that_was_asked_for_is_told_when_its_file_is_there(storage
     assert write_status(other, start) == "published"
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_nobody_else_comes_and_the_author_decides_its_ask_by_itself(storage: MemoryStorage) -> None:
     author = in_company(storage)
     start = begin_write(author, "author")
@@ -357,7 +350,6 @@ def test_nobody_else_comes_and_the_author_decides_its_ask_by_itself(storage: Mem
     assert asks_in(storage) == []
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 @pytest.mark.parametrize("lost", range(1, 7))
 @pytest.mark.parametrize("has_effect", [True, False])
 def test_a_lost_answer_does_not_have_a_wish_decided_twice(storage: MemoryStorage, lost: int, has_effect: bool) -> None:
@@ -381,7 +373,6 @@ def test_a_lost_answer_does_not_have_a_wish_decided_twice(storage: MemoryStorage
     assert len(set(asks)) == len(asks), "no ask is put twice under its name"
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_a_publication_is_refused_if_the_write_was_rolled_back_while_it_was_asked_for(storage: MemoryStorage) -> None:
     rescuer, watched = alone(storage), WatchedStorage(storage)
     author = in_company(watched, storage.clock)
@@ -392,7 +383,6 @@ def test_a_publication_is_refused_if_the_write_was_rolled_back_while_it_was_aske
     assert not any(f"/{start}" in info.name for info in storage.list(".hoodie/timeline"))
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_an_ask_whose_author_died_is_decided_and_its_write_is_rolled_back_as_any_other(storage: MemoryStorage) -> None:
     class Killed(BaseException):
         pass
@@ -410,7 +400,6 @@ def test_an_ask_whose_author_died_is_decided_and_its_write_is_rolled_back_as_any
     assert asks_in(storage) == [mark_name(number) for number in sorted(int(n[-20:]) for n in asks_in(storage))]
 
 
-@pytest.mark.usefixtures("every_call_is_slow")
 def test_many_threads_that_ask_all_publish_and_share_entries() -> None:
     clock = SystemClock()
     storage = MemoryStorage("memory://many", clock)

@@ -102,7 +102,7 @@ def test_the_shortened_look_finds_the_rivals_that_the_whole_one_finds(has_seen_a
         now = moment + chance.randrange(MOMENTS)
         names = [name for deed in done for name in deed.names(now)] + chance.sample(ODD, 5)
         begun = Begun(time(moment), pending_at(done, moment) if has_seen_all else frozenset())
-        whole, recent = build_timeline(names), build_timeline(recent_names(names, begun.start, begun.pending))
+        whole, recent = build_timeline(names), build_timeline(recent_names(names, begun.start, begun.pending or ()))
         for strategy, kind, allowed in product(Strategy, PENDING, (False, True)):
             short, full = (
                 list(candidates(timeline, begun, kind, strategy, updates_allowed=allowed))

@@ -27,6 +27,8 @@ from lakebraid.model.config import (
     CONCURRENCY_MODES,
     LOOKED_UP,
     ORDERING_GROUPS,
+    PUBLICATION_ORDER,
+    PUBLICATION_ORDERS,
     MergeMode,
     TableConfig,
     TableType,
@@ -40,6 +42,7 @@ from lakebraid.model.writable import FILE_LOCK, STORAGE_LOCK, check_writable
 
 _TABLE_TYPES: Final = {"mor": TableType.MOR, "cow": TableType.COW}
 _INDEXES: Final = {"bucket": "BUCKET"} | {name: name.upper() for name in LOOKED_UP}
+_ORDERS: Final = {order: order for order in PUBLICATION_ORDERS}
 _LOCK_PATIENCE: Final = {
     "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
     "hoodie.write.lock.client.num_retries": "3000",
@@ -61,6 +64,7 @@ _COMPARED: Final = (
     "bucket_fields",
     "concurrency",
     "lock_provider",
+    "publication_order",
     "delete_field",
     "delete_marker",
 )
@@ -98,12 +102,13 @@ def plan_table(
     seed_base: bool | None = None,
     hive_style_partitioning: bool | None = None,
     shared: bool = False,
+    publication_order: str | None = None,
 ) -> TableSpec:
     """The table that these arguments describe; InvalidArgument names the one that makes no sense.
 
     `schema` is an Arrow schema, DDL text, or None. `shared` pins Hudi's lock, for tables that Apache Hudi writes too.
     Without `concurrency` writers never wait where that is possible, and are optimistic elsewhere. `ordering_fields` may
-    give each of some groups of columns an ordering column of its own.
+    give each of some groups of columns an ordering column of its own. `publication_order` is "each" or "group".
     """
     columns = None if schema is None else read_schema(schema)
     keys = column_names("record_keys", record_keys)
@@ -129,6 +134,7 @@ def plan_table(
         *_index_lines(way, buckets),
         *_cdc_lines(given),
         *_concurrency_lines(_choice("concurrency", concurrency, CONCURRENCY_MODES), url, shared=shared),
+        _order_line(publication_order),
         Line("hoodie.table.create.schema", "" if columns is None else _schema_line(columns, title), "schema"),
     ]
     merged = combine(lines, given)
@@ -243,6 +249,11 @@ def _concurrency_lines(mode: str, url: str, *, shared: bool) -> list[Line]:
         *(Line(key, value if shared else "", "shared", is_default=True) for key, value in _LOCK_PATIENCE.items()),
         Line(CLOCK_SKEW, _SKEW_ON_ONE_MACHINE if shared and _lock(url) == FILE_LOCK else "", "shared", is_default=True),
     ]
+
+
+def _order_line(order: str | None) -> Line:
+    known = "" if order is None else _choice("publication_order", order, _ORDERS)
+    return Line(PUBLICATION_ORDER, known, "publication_order", is_default=order is None)
 
 
 def _lock(url: str) -> str:

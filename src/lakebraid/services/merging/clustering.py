@@ -47,6 +47,7 @@ from lakebraid.txn.checks.file_groups import UPDATES, Rivals, begun, groups_text
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.stats import mask_of
 
 ACTIVE_FROM: Final = "lakebraid.active_from"
 """In a plan's extra metadata: where the timeline began when it was made; who has left it since is looked up in the history."""
@@ -196,7 +197,10 @@ class _Guard:
 
     def check(self, now: Round) -> None:
         """ClusteringYielded if there is one."""
-        clash = self.rivals.clash(now, self.groups)
+        # Besides what is published, writes that are under way make a clustering give way: that is a courtesy to them, for
+        # they would be refused. So none need be looked for again.
+        with now.minding(mask_of(now.ledger.config, self.groups)):
+            clash = self.rivals.clash(now, self.groups)
         if clash is not None:
             raise _yielded(now, self.rivals.begun.start, clash)
 

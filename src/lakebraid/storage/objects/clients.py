@@ -13,7 +13,7 @@ from obstore.exceptions import UnknownConfigurationKeyError
 from obstore.store import from_url
 
 from lakebraid.errors import InvalidArgument, StorageError
-from lakebraid.limits import STORE_RETRIES_MAX, STORE_RETRY_SECONDS_MAX
+from lakebraid.limits import STORE_PART_RETRIES_MAX, STORE_RETRY_SECONDS_MAX
 from lakebraid.storage.objects.failures import CLIENT_ERRORS
 
 _HTTP_OPTIONS: Final = frozenset(
@@ -67,27 +67,35 @@ os.register_at_fork(after_in_child=_THREADS.forked)
 
 
 class ObjectClients:
-    """Two clients of one bucket, opened when first used: one that tries again, and one that never does."""
+    """Two clients of one bucket, opened when first used: one that sends a request once, and one that goes on by itself where
+    a page or a body broke off.
+
+    Trying again is otherwise not left to the library: its first wait is the same for all clients, it sends requests that
+    were cut off again as if they had not been sent, and it does not tell.
+    """
+
+    has_answered = False
+    """Whether the store was ever reached."""
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         self._url = url
         self._options = options
 
     @property
-    def patient(self) -> Any:
-        """For reads, and for calls that may be repeated without harm. StorageError in a process that was forked too late."""
-        _THREADS.use(self._url)
-        return self._patient
-
-    @property
     def once(self) -> Any:
-        """For conditional creates: repeated after a lost answer, they would be refused because of themselves."""
+        """For all that is not a second try of a read. StorageError in a process that was forked too late."""
         _THREADS.use(self._url)
         return self._once
 
+    @property
+    def resuming(self) -> Any:
+        """For reads and listings that have failed once."""
+        _THREADS.use(self._url)
+        return self._resuming
+
     @cached_property
-    def _patient(self) -> Any:
-        return self._open(STORE_RETRIES_MAX)
+    def _resuming(self) -> Any:
+        return self._open(STORE_PART_RETRIES_MAX)
 
     @cached_property
     def _once(self) -> Any:

@@ -17,10 +17,15 @@ CLIENT_ERRORS: Final = (BaseError, OSError, ValueError, NotImplementedError)
 """All that obstore raises; FileNotFoundError is among the second."""
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")
-_CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
+_CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>|\(code: ([A-Za-z0-9]{1,64})\)")
+"""In the body of an answer, or in what the client says of one object of a deletion of many."""
 
 # Of the answers "no", these leave open what becomes of the request.
 _OPEN_STATUSES: Final = (408, 409, 429)
+
+_THROTTLED: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy", "TooManyRequests")
+_PASSING: Final = (*_THROTTLED, "InternalError", "RequestTimeout", "OperationAborted")
+"""S3 says some of these in answers with the status 200 (copies, deletions of many objects), and RequestTimeout with 400."""
 
 _CREDENTIALS_ADDRESS: Final = "169.254.169.254"
 """Where a machine in a cloud asks for its credentials, if none were given."""
@@ -30,7 +35,7 @@ def object_failure(error: Exception, action: str, where: str, *, changing: bool)
     """The error to raise: OutcomeUnknown if the call was to change something and is not certain to have failed."""
     status, code = status_and_code(error)
     reason, advice = _meaning(error, status, code)
-    kind = AccessDenied if _is_denied(error, status) else StorageError
+    kind = AccessDenied if _is_denied(error, status, code) else StorageError
     if not changing:
         return kind(
             f"{action} {where} failed: {reason}. Nothing was changed. {advice}", path=where, status=status, code=code
@@ -55,11 +60,31 @@ def status_and_code(error: Exception) -> tuple[int, str]:
     """The HTTP status (0 if there was no answer) and the store's own word for it, if it has one."""
     text = str(error)
     status, code = _STATUS.search(text), _CODE.search(text)
-    return int(status.group(1)) if status else 0, code.group(1) if code else ""
+    return int(status.group(1)) if status else 0, (code.group(1) or code.group(2)) if code else ""
 
 
-def _is_denied(error: Exception, status: int) -> bool:
-    return isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in (401, 403)
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed a moment later: the store was busy, or its answer did not come."""
+    if isinstance(error, FileNotFoundError | ValueError | NotImplementedError) or "redirect" in str(error):
+        return False
+    status, code = status_and_code(error)
+    if code in _PASSING or status in _OPEN_STATUSES:
+        return True
+    return not (code or _certainly_refused(error, status)) if status < 500 else status != 501
+
+
+def is_throttled(error: Exception) -> bool:
+    """Whether the store asks to slow down."""
+    status, code = status_and_code(error)
+    return status in (429, 503) or code in _THROTTLED
+
+
+def _is_denied(error: Exception, status: int, code: str) -> bool:
+    return (
+        code == "AccessDenied"
+        or isinstance(error, PermissionDeniedError | UnauthenticatedError)
+        or status in (401, 403)
+    )
 
 
 def _certainly_refused(error: Exception, status: int) -> bool:
@@ -74,7 +99,7 @@ def _meaning(error: Exception, status: int, code: str) -> tuple[str, str]:
     text = str(error)
     if isinstance(error, UnauthenticatedError) or status == 401 or _CREDENTIALS_ADDRESS in text:
         return "no valid credentials", "Give credentials in the options or the environment."
-    if isinstance(error, PermissionDeniedError) or status == 403:
+    if _is_denied(error, status, code):
         return f"permission was denied{_of(code)}", "Check what these credentials may do on this bucket, and the clock."
     if code in ("NoSuchBucket", "ContainerNotFound"):
         return "the bucket or container does not exist", "Check its name, the region and the endpoint."
@@ -82,10 +107,13 @@ def _meaning(error: Exception, status: int, code: str) -> tuple[str, str]:
         return "the store cannot do this", "Commits need conditional writes and copies: enable them, or use another."
     if _is_plain_http_refused(error):
         return "the endpoint could not be used", "For an http:// endpoint set the option allow_http to 'true'."
-    if status in (429, 503):
+    if is_throttled(error):
         return "the store asks to slow down", "Try again later or with fewer writers."
-    if status:
-        return f"the store answered {status}{_of(code)}", "If it stays so, ask those who run the store."
+    if status or code:
+        return (
+            f"the store answered {status or 'with an error'}{_of(code)}",
+            "If it stays so, ask those who run the store.",
+        )
     if "timed out" in text or "Timeout" in text:
         return "there was no answer in time", "Check the network; the option 'timeout' sets how long to wait."
     return "the connection failed or was lost", "Check the endpoint, the network and the region."

@@ -5,21 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import obstore
 import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
+from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import ObjectExists, ObjectNotFound, StorageError
-from lakebraid.limits import STORE_CALLS_AT_ONCE_MAX, STORE_RETRIES_MAX
+from lakebraid.limits import STORE_CALLS_AT_ONCE_MAX, STORE_TRIES_MAX, STORE_TRIES_UNREACHED_MAX
 from lakebraid.storage.bounds import check_range, check_size
 from lakebraid.storage.names import check_name, check_names, folder_name
 from lakebraid.storage.objects.clients import ObjectClients
-from lakebraid.storage.objects.failures import CLIENT_ERRORS, object_failure, status_and_code
+from lakebraid.storage.objects.failures import CLIENT_ERRORS, is_throttled, may_pass, object_failure, status_and_code
 from lakebraid.storage.objects.file import ObjectFile
 from lakebraid.storage.objects.url import parse_object_url
 from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
+from lakebraid.storage.tries import Patience, note_throttled
+
+T = TypeVar("T")
 
 _BUSY = 409
 """Another request for the same name is under way (S3), or for its folder (gateways to a file system)."""
@@ -28,13 +32,15 @@ _BUSY = 409
 class ObjectStorage:
     """Objects below one folder of a bucket. Made from URL and options, so it can travel; connects when first used."""
 
-    __slots__ = ("_clients", "_options", "_url")
+    __slots__ = ("_clients", "_options", "_url", "retry_clock")
 
     calls_at_once = STORE_CALLS_AT_ONCE_MAX
     """Each takes tens of milliseconds, and none waits for another: see `storage.parallel`."""
 
-    def __init__(self, url: str, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, url: str, options: Mapping[str, str] | None = None, clock: Clock | None = None) -> None:
         self._url = parse_object_url(url)
+        self.retry_clock = clock or SystemClock()
+        """By which it waits before a request is sent again."""
         self._options = dict(options or {})
         self._clients = ObjectClients(self._url.client_url, self._options)
 
@@ -46,26 +52,30 @@ class ObjectStorage:
         return f"ObjectStorage({self.url!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectStorage, (self.url, self._options)
+        return ObjectStorage, (self.url, self._options, self.retry_clock)
 
     def read(self, name: str, size_max: int) -> bytes:
         return self.read_version(name, size_max)[0]
 
     def read_version(self, name: str, size_max: int) -> tuple[bytes, Any]:
         key = self._key(name)
-        try:
+
+        def fetch(client: Any) -> tuple[Any, int, bytes]:
             # The size arrives with the header of the answer; the body is fetched only by `bytes()`.
-            answer = obstore.get(self._clients.patient, key)
+            answer = obstore.get(client, key)
             size = answer.meta["size"]
             check_size(self._where(name), size, size_max)
-            data = bytes(answer.bytes())
+            return answer.meta, size, bytes(answer.bytes())
+
+        try:
+            meta, size, data = self._fetched(fetch)
         except CLIENT_ERRORS as error:
             raise self._read_failure(error, name) from None
         if len(data) != size:
             raise StorageError(
                 f"Reading {self._where(name)} gave {len(data):,} of {size:,} bytes. Nothing was changed. Try again."
             )
-        return data, _version(answer.meta)
+        return data, _version(meta)
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         check_range(start, length)
@@ -74,17 +84,17 @@ class ObjectStorage:
             self.info(name)
             return b""
         try:
-            return bytes(obstore.get_range(self._clients.patient, key, start=start, length=length))
+            return bytes(self._fetched(lambda client: obstore.get_range(client, key, start=start, length=length)))
         except CLIENT_ERRORS as error:
             # Stores refuse a range that begins at or after the end (416), each in its own words.
-            if not isinstance(error, FileNotFoundError) and start >= self.info(name).size:
+            if not (isinstance(error, FileNotFoundError) or may_pass(error)) and start >= self.info(name).size:
                 return b""
             raise self._read_failure(error, name) from None
 
     def info(self, name: str) -> ObjectInfo:
         key = self._key(name)
         try:
-            return self._info(obstore.head(self._clients.patient, key))
+            return self._info(self._sent(lambda client: obstore.head(client, key)))
         except CLIENT_ERRORS as error:
             raise self._read_failure(error, name) from None
 
@@ -92,7 +102,7 @@ class ObjectStorage:
         folder = self._url.key(folder_name(prefix))
         offset = self._url.key(after) if after else None
         try:
-            metas = obstore.list(self._clients.patient, folder or None, offset=offset).collect()
+            metas = self._fetched(lambda client: obstore.list(client, folder or None, offset=offset).collect())
         except CLIENT_ERRORS as error:
             raise self._list_failure(error, folder) from None
         found = [self._info(meta) for meta in metas if meta["path"] != folder]
@@ -103,7 +113,7 @@ class ObjectStorage:
         """Folders are what the names in between imply; Hadoop's markers of folders (empty objects) are not shown."""
         key = self._url.key(folder_name(folder))
         try:
-            answer = obstore.list_with_delimiter(self._clients.patient, key or None)
+            answer = self._fetched(lambda client: obstore.list_with_delimiter(client, key or None))
         except CLIENT_ERRORS as error:
             raise self._list_failure(error, key) from None
         objects = [self._info(meta) for meta in answer["objects"] if meta["path"] != key]
@@ -119,7 +129,7 @@ class ObjectStorage:
         """
         key = self._key(name)
         try:
-            obstore.put(self._clients.once, key, data, mode="create")
+            self._sent(lambda client: obstore.put(client, key, data, mode="create"), most=1)
         except AlreadyExistsError as error:
             if not _is_there(error):
                 raise object_failure(error, "Creating", self._where(name), changing=True) from None
@@ -130,14 +140,14 @@ class ObjectStorage:
     def replace(self, name: str, data: bytes) -> None:
         key = self._key(name)
         try:
-            _patiently(lambda: obstore.put(self._clients.patient, key, data, mode="overwrite", use_multipart=False))
+            self._sent(lambda client: obstore.put(client, key, data, mode="overwrite", use_multipart=False))
         except CLIENT_ERRORS as error:
             raise object_failure(error, "Writing", self._where(name), changing=True) from None
 
     def replace_version(self, name: str, data: bytes, version: Any) -> Any | None:
         key = self._key(name)
         try:
-            answer = obstore.put(self._clients.once, key, data, mode=version)
+            answer = self._sent(lambda client: obstore.put(client, key, data, mode=version), most=1)
         except (PreconditionError, FileNotFoundError) as error:
             if status_and_code(error)[0] == _BUSY:
                 raise object_failure(error, "Writing", self._where(name), changing=True) from None
@@ -153,7 +163,7 @@ class ObjectStorage:
         """
         source_key, target_key = self._key(source), self._key(target)
         try:
-            _patiently(lambda: obstore.copy(self._clients.patient, source_key, target_key, overwrite=True))
+            self._sent(lambda client: obstore.copy(client, source_key, target_key, overwrite=True))
         except CLIENT_ERRORS as error:
             if isinstance(error, FileNotFoundError):
                 raise self._absent(error, source) from None
@@ -163,7 +173,8 @@ class ObjectStorage:
         doomed = check_names(names)
         try:
             if doomed:
-                obstore.delete(self._clients.patient, [self._url.key(name) for name in doomed])
+                keys = [self._url.key(name) for name in doomed]
+                self._sent(lambda client: obstore.delete(client, keys))
         except FileNotFoundError:
             # GCS and Azure complain about an absent object and may have stopped there.
             self._delete_one_by_one(doomed)
@@ -183,12 +194,34 @@ class ObjectStorage:
 
     def _delete_one_by_one(self, names: Iterable[str]) -> None:
         for name in names:
+            key = self._key(name)
             try:
-                obstore.delete(self._clients.patient, self._url.key(name))
+                self._sent(lambda client, key=key: obstore.delete(client, key))  # type: ignore[misc]
             except FileNotFoundError:
                 continue
             except CLIENT_ERRORS as error:
                 raise object_failure(error, "Deleting", self._where(name), changing=True) from None
+
+    def _fetched(self, fetch: Callable[[Any], T]) -> T:
+        """What a read gives; once it has failed, by the client that goes on where a page or a body broke off."""
+        return self._sent(fetch, resumes=True)
+
+    def _sent(self, request: Callable[[Any], T], *, most: int = STORE_TRIES_MAX, resumes: bool = False) -> T:
+        """The answer to a request, which is sent `most` times, after waits, as long as the store may yet take it."""
+        clients, patience = self._clients, Patience(self.retry_clock, most)
+        while True:
+            try:
+                answer = request(clients.resuming if resumes and patience.tries > 1 else clients.once)
+            except CLIENT_ERRORS as error:
+                if is_throttled(error):
+                    note_throttled()
+                clients.has_answered |= status_and_code(error)[0] > 0
+                is_unreached = patience.tries >= STORE_TRIES_UNREACHED_MAX and not clients.has_answered
+                if is_unreached or not may_pass(error) or not patience.wait():
+                    raise
+            else:
+                clients.has_answered = True
+                return answer
 
     def _key(self, name: str) -> str:
         check_name(name)
@@ -222,19 +255,6 @@ def _is_there(error: AlreadyExistsError) -> bool:
     """
     status, code = status_and_code(error)
     return status != _BUSY or code.endswith("AlreadyExists")
-
-
-def _patiently(request: Callable[[], object]) -> None:
-    """Sends a request that may be repeated; at once again while the store is busy with another, as it asks to."""
-    for _ in range(STORE_RETRIES_MAX):
-        try:
-            request()
-        except CLIENT_ERRORS as error:
-            if status_and_code(error)[0] != _BUSY:
-                raise
-        else:
-            return
-    request()
 
 
 def _version(meta: Any) -> dict[str, str]:

@@ -19,9 +19,10 @@ from lakebraid.format.damage import damaged
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.table.loading import load_commit
-from lakebraid.txn.ledger.entries import Batch, PublishedBatch, without
+from lakebraid.txn.ledger.entries import Batch, PublishedBatch
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
+from lakebraid.txn.ledger.rounds import Already, Outcome, Round
+from lakebraid.txn.ledger.wishes import forget_wish
 
 BATCH: Final = "lakebraid.batch"
 """In a commit's extra metadata: the batch that it brings."""
@@ -116,7 +117,7 @@ def forget_writer(ledger: Ledger, writer: str) -> bool:
     def rule(now: Round) -> Outcome[bool]:
         if writer not in now.state.batches:
             return Already(value=False)
-        return Decision("forget", replace(now.state, batches=without(now.state.batches, writer)), value=True)
+        return now.wished("forget", forget_wish(writer), (b"",), lambda _: True)
 
     return ledger.decide(ledger.clock.token(), rule)
 

@@ -25,6 +25,7 @@ from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
+from lakebraid.txn.ledger.wishes import cleaned_wish
 from lakebraid.txn.liveness.leases import forget_beats
 
 
@@ -63,7 +64,7 @@ def decide_clean(ledger: Ledger, decider: str, build: Callable[[Round, str], Rem
         if removal.plan is None:
             if len(leases) == len(now.state.leases):
                 return Already(None)
-            return Decision("drop leases", replace(now.state, leases=leases), value=None)
+            return Decision("drop leases", replace(now.state, leases=leases), value=None, touches=0)
         names = (TimelineFileName(start, None, "clean", s).format() for s in (State.REQUESTED, State.INFLIGHT))
         state = now.timed(
             cleans={**now.state.cleans, start: decider},
@@ -122,12 +123,11 @@ def _decide_done(ledger: Ledger, decider: str, start: str, metadata: CleanMetada
     def rule(now: Round) -> Outcome[str | None]:
         if start not in now.state.cleans:
             return Already(None)
-        cleans = without(now.state.cleans, start)
-        is_pending = any(i.action == "clean" and i.request_time == start for i in now.timeline().pending)
+        with now.minding(0):  # where only the ledger decides, it is pending for as long as the state says so
+            is_pending = any(i.action == "clean" and i.request_time == start for i in now.timeline().pending)
         if metadata is None or not is_pending:
-            return Decision("cleaned", replace(now.state, cleans=cleans), value=None)
-        done = now.time()
-        name = TimelineFileName(start, done, "clean", State.COMPLETED).format()
-        return Decision("cleaned", now.timed(cleans=cleans), ((format_clean_metadata(metadata), name),), value=done)
+            state = replace(now.state, cleans=without(now.state.cleans, start))
+            return Decision("cleaned", state, value=None, touches=0)
+        return now.wished("cleaned", cleaned_wish(start), (format_clean_metadata(metadata),), str)
 
     return ledger.decide(decider, rule)

@@ -16,10 +16,11 @@ from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.model.timeline.instant import COMPLETED_AS
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.write import completed_at, decide_publishing
-from lakebraid.txn.ledger.entries import PendingPlan, without
+from lakebraid.txn.ledger.entries import PendingPlan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
-from lakebraid.txn.ledger.wishes import claim_wish, release_wish
+from lakebraid.txn.ledger.wishes import claim_wish, finish_wish, release_wish
+from lakebraid.txn.stats import touched_by
 
 
 def decide_plan(
@@ -78,7 +79,7 @@ def claim(
         name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
         claimed = replace(plan, epoch=now.number, claimant=decider, claimed_at=now.state.last)
         state = replace(now.state, plans={**now.state.plans, start: claimed})
-        return Decision("claim", state, ((b"", name),), value=now.number)
+        return Decision("claim", state, ((b"", name),), value=now.number, touches=0)
 
     return ledger.decide(decider, rule)
 
@@ -119,10 +120,9 @@ def publish_plan(
             return Already(completed_at(now, start))
         if plan.epoch != epoch:
             raise ClaimLost(f"The plan {start} was taken over by another executor. Nothing of this attempt is visible.")
-        completion = now.time()
-        name = TimelineFileName(start, completion, COMPLETED_AS[plan.action], State.COMPLETED).format()
-        state = now.timed(plans=without(now.state.plans, start), is_fresh=False)
-        return Decision("publish", state, ((format_commit(metadata(now)), name),), value=completion)
+        content = metadata(now)
+        wish = finish_wish(start, epoch, touches=touched_by(ledger.config, content), look=now.look)
+        return now.wished("publish", wish, (format_commit(content),), str)
 
     return decide_publishing(ledger, decider, start, rule)
 

@@ -144,7 +144,7 @@ def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision[str]:
         return now.wished("roll back", undo_wish(undoing), (data, b""), str)
     names = [TimelineFileName(start, None, "rollback", s).format() for s in (State.REQUESTED, State.INFLIGHT)]
     files = tuple(zip((data, b""), names, strict=True))
-    return Decision("roll back", undone(now.state, start, undoing), files, value=start)
+    return Decision("roll back", undone(now.state, start, undoing), files, value=start, touches=0)
 
 
 def _decide_undoing(ledger: Ledger, decider: str, rule: Rule[str | None]) -> str | None:

@@ -28,11 +28,12 @@ from lakebraid.table.restores import find_restore
 from lakebraid.txn.actions.batches import check_new, with_batch
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
-from lakebraid.txn.ledger.entries import Batch, OpenWrite, shown_name
+from lakebraid.txn.ledger.entries import EVERYTHING, Batch, OpenWrite, shown_name
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.wishes import begin_wish, begun, publish_wish, published
 from lakebraid.txn.refusals import refused
+from lakebraid.txn.stats import touched_by
 
 WriteStatus: TypeAlias = Literal["published", "refused", "open"]
 
@@ -48,11 +49,13 @@ def begin_write(
     writer: str = "",
     beat: Callable[[str], object] | None = None,
     seen: Callable[[Round, str], None] | None = None,
+    is_alone: bool = False,
     lazily: bool = False,
 ) -> str:
     """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
-    it before it is seen on the timeline; `seen` in every round with the start it would have, to note what is under way at
-    that moment. If it may begin `lazily`, `ledger.counts()` is to be asked before the first data file is put.
+    it before it is seen on the timeline; `seen` in every round with a start that it may have, to note what is under way at
+    that moment or before. With `is_alone` it refuses by what is so at that very moment. If it may begin `lazily`,
+    `ledger.counts()` is to be asked before the first data file is put.
 
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
     """
@@ -69,11 +72,11 @@ def begin_write(
         if seen is not None:
             seen(now, start)
         write = OpenWrite(decider, action, adds_base, columns, batch, shown_name(writer))
-        if seen is None and not adds_base and action != "replacecommit":
+        if not (is_alone or adds_base or action == "replacecommit"):
             return now.wished("begin", begin_wish(write), (b"",), str)
         names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
-        return Decision("begin", begun(now.state, start, write), files, value=start)
+        return Decision("begin", begun(now.state, start, write), files, value=start, touches=0)
 
     return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)
 
@@ -109,11 +112,14 @@ def publish_write(
         check_new(now, batch)
         content = with_batch(now, batch, metadata(now))
         is_new = content.schema is not None and (states_schema or now.states_schema or now.state.schema_file is None)
-        data, has_rows = format_commit(content, replace=action == "replacecommit"), bool(content.write_stats)
-        if not is_new and action != "replacecommit" and now.looks_at_state_alone:
-            return now.wished("publish", publish_wish(now.state, start, has_rows=has_rows), (data,), str)
+        is_replacing = action == "replacecommit"
+        data, has_rows = format_commit(content, replace=is_replacing), bool(content.write_stats)
+        touches = EVERYTHING if is_replacing else touched_by(ledger.config, content)
+        if not (is_new or is_replacing):
+            wish = publish_wish(now.state, start, has_rows=has_rows, touches=touches, look=now.look)
+            return now.wished("publish", wish, (data,), str)
         is_late = is_new and any(i.request_time > start for i in now.since(start).writes)
-        plain = ledger.config.write_action if action == "replacecommit" else action
+        plain = ledger.config.write_action if is_replacing else action
         carried, file, completion = _carrying(now, plain, content) if is_late else ((), None, now.time())
         name = TimelineFileName(start, completion, action, State.COMPLETED).format()
         state = replace(
@@ -121,7 +127,7 @@ def publish_write(
             schema_file=(file or name) if is_new else now.state.schema_file,
             replaced_file=now.replaced_file or now.state.replaced_file,
         )
-        return Decision("publish", state, (*carried, (data, name)), value=completion)
+        return Decision("publish", state, (*carried, (data, name)), value=completion, touches=touches)
 
     return decide_publishing(ledger, decider, start, rule)
 

@@ -90,9 +90,7 @@ class Rivals:
     def _candidates(self, now: Round) -> list[tuple[Instant, str]]:
         timeline = with_archived(now, self.begun)
         every = candidates(timeline, self.begun, self.current, self.strategy, updates_allowed=self.updates_allowed)
-        return [
-            (instant, rule) for instant, rule in every if now.ledger.is_shared or not self._is_accounted_for(instant)
-        ]
+        return [(instant, rule) for instant, rule in every if now.is_shared or not self._is_accounted_for(instant)]
 
     def _is_accounted_for(self, rival: Instant) -> bool:
         """Whether this write, done again after that rival, would be the same, byte for byte but for its own start: then the
@@ -110,9 +108,7 @@ class Rivals:
 
     def _are_apart(self, now: Round, rival: Instant) -> bool:
         """Whether it makes no difference which of two blind writes comes first, since they share no key."""
-        is_possible = (
-            self.is_blind and rival.is_completed and rival.action == "deltacommit" and not now.ledger.is_shared
-        )
+        is_possible = self.is_blind and rival.is_completed and rival.action == "deltacommit" and not now.is_shared
         return is_possible and self.are_apart is not None and self.are_apart(now, rival)
 
     def _footprint(self, ledger: Ledger, instant: Instant) -> frozenset[GroupId]:
@@ -126,10 +122,11 @@ class Rivals:
 
 def begun(now: Round, start: str) -> Begun:
     """What is under way at the moment a write begins; to be asked inside the decision that begins it."""
-    pending = {*now.state.open, *now.state.plans}
-    if not now.ledger.is_shared:
-        return Begun(start, frozenset(pending), now.state.archived)
-    timeline = now.since(start)
+    if not now.is_shared:
+        # Another process may decide it later, and tells no more than the time: by times the same is found. What is
+        # archived meanwhile is looked up in vain.
+        return Begun(start, None, now.state.archived)
+    pending, timeline = {*now.state.open, *now.state.plans}, now.since(start)
     return Begun(start, frozenset(pending | {*pending_writes(timeline)}), timeline.first_active_write or "")
 
 
@@ -173,8 +170,8 @@ def _short_name(properties: Mapping[str, str], setting: str) -> str:
 
 def with_archived(now: Round, begun: Begun) -> Timeline:
     """The timeline since the write began, and what was archived since: a rival does not vanish by that."""
-    timeline = now.since(begun.start, begun.pending)
-    active_from = (timeline.first_active_write or "") if now.ledger.is_shared else now.state.archived
+    timeline = now.since(begun.start, begun.pending or frozenset())
+    active_from = (timeline.first_active_write or "") if now.is_shared else now.state.archived
     if active_from == begun.active_from:
         return timeline
     known = {instant.request_time for instant in timeline.active}

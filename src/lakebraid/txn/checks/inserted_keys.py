@@ -26,6 +26,7 @@ from lakebraid.tasks.lookup.find import file_keys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.file_groups import writer_of
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.stats import brings_keys
 
 _TIME = "_hoodie_commit_time"
 
@@ -60,7 +61,7 @@ class SameKeys:
             if not everywhere and partition not in partitions:
                 continue
             for stat in stats:
-                if _brings_keys(stat):
+                if brings_keys(stat):
                     own = self._new_keys(ledger.storage, files, None if everywhere else partition)
                     try:
                         found = _common_key(ledger.storage, stat, own)
@@ -79,12 +80,6 @@ class SameKeys:
             self._own = {p: pa.chunked_array(k, pa.string()).combine_chunks() for p, k in by_partition.items()}
         chosen = [keys for p, keys in self._own.items() if partition in (None, p)]
         return pa.chunked_array(chosen, pa.string()).combine_chunks()
-
-
-def _brings_keys(stat: WriteStat) -> bool:
-    """Whether a file may hold keys that were not there before; log files hold none where keys are looked up."""
-    is_rewrite = stat.prev_commit not in (None, "", "null")
-    return stat.path is not None and stat.path.endswith(".parquet") and not (is_rewrite and stat.num_inserts == 0)
 
 
 def _common_key(storage: Storage, stat: WriteStat, own: pa.Array) -> str | None:

@@ -21,6 +21,7 @@ from lakebraid.format.times import is_instant_time
 from lakebraid.model.keys.partitions import check_partition_path
 from lakebraid.model.overwritten_ids import Replaced
 from lakebraid.storage.protocol import Storage
+from lakebraid.storage.tries import tries
 from lakebraid.table.loading import pause
 from lakebraid.txn.ledger.entries import FOLDER, LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
@@ -70,16 +71,16 @@ def write_map(now: Round, start: str, old: ReplacedMap, partitions: Collection[s
     made = ReplacedMap("", replaced, _reachable(before, now.state.archived))
     storage, clock = now.ledger.storage, now.ledger.clock
     # An unanswered create goes on under a fresh name: no name is ever written twice. (LEDGER, H7)
-    for attempt in range(limits.STORE_RETRIES_MAX):
+    for _ in tries(clock):
         name = f"{start}.{clock.token()}"
         try:
             storage.create(f"{MAPS}/{name}", format_map(made))
         except (OutcomeUnknown, ObjectExists):
-            pause(clock, attempt)
+            continue
         else:
             return ReplacedMap(name, replaced, made.before)
     raise StorageError(
-        f"{storage.url} did not confirm {limits.STORE_RETRIES_MAX} small writes in a row. Nothing was decided; the table is "
+        f"{storage.url} did not confirm one of several small writes in a row. Nothing was decided; the table is "
         "as before. Try again when the store answers.",
         path=storage.url,
     )

@@ -24,6 +24,7 @@ from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.file_groups import UPDATES, with_archived, writer_of
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, ReplacedMap, load_map, write_map
 from lakebraid.txn.checks.pending_plans import load_planned
+from lakebraid.txn.ledger.entries import BEYOND
 from lakebraid.txn.ledger.rounds import Round
 
 REARRANGING = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
@@ -50,7 +51,8 @@ class Placement:
             return  # file ids are used once; a write into a replaced group is found by that (file_groups.py)
         if self.looked is None and now.state.replaced_file == self.known.name:
             return  # nothing was overwritten since: no further look is needed
-        met = self._replaced_since(now, files) if self.looked is not None else self._moved(now, files)
+        with now.minding(BEYOND):  # a later overwrite changes more than file groups; the map is guarded besides
+            met = self._replaced_since(now, files) if self.looked is not None else self._moved(now, files)
         if met:
             raise WriteConflict(
                 f"The write {start} of {now.ledger.storage.url} (by {writer}) was refused: since it began, another writer has "

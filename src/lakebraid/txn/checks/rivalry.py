@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from lakebraid.txn.checks.inserted_keys import SameKeys
 from lakebraid.txn.checks.read_keys import TouchedKeys
 from lakebraid.txn.checks.single_writer import check_alone
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.stats import looked_at_by
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.entries import LedgerState
@@ -58,7 +60,7 @@ class Rivalry:
         check_updates(properties, config.name, is_shared=is_clustered_by_others)
         self._strategy, self.updates_allowed = strategy_of(properties), allows_updates(properties)
         self._looks_early = properties.get(EARLY, "").strip().lower() == "true"
-        self._noted: dict[str, Begun | TouchedKeys] = {}
+        self._noted: Begun | TouchedKeys | None = None
         self._rivals: Rivals | None = None
         self.begun: Begun | None = None
         """Of an overwrite: what was under way."""
@@ -76,17 +78,18 @@ class Rivalry:
         return self._rivals is not None and self._repeats and not self._is_isolated
 
     def note(self, now: Round, start: str) -> None:
-        """To be asked inside of the decision that begins the write."""
+        """To be asked inside of the decision that begins the write, or before another process makes it."""
         if self.is_alone:
             check_alone(now)
         if self._is_optimistic or self._overwrites:
-            self._noted[start] = begun(now, start)
+            self._noted = begun(now, start)
         elif self._is_isolated:
-            self._noted[start] = TouchedKeys(start, now.since(start).first_active_write)
+            with now.minding(0):  # if some are archived before the write begins, it is refused in vain
+                self._noted = TouchedKeys(start, now.since(start).first_active_write)
 
     def settle(self, start: str) -> None:
-        """The write has begun: of the rounds it took, this one counts."""
-        noted = self._noted.get(start)
+        """The write has begun: the last round in which it had not tells what is needed."""
+        noted = self._noted and replace(self._noted, start=start)
         self._same_keys = SameKeys(start) if self._has_unique_keys else None
         if isinstance(noted, Begun) and self._overwrites:
             self.begun = noted  # held against whole partitions: txn/checks/overwrites.py
@@ -129,12 +132,15 @@ class Rivalry:
     def check(self, now: Round, files: Sequence[StagedFile]) -> None:
         """WriteConflict if another writer was in the way."""
         self._look_at(files)
-        if self._rivals is not None:
-            self._rivals.check(now, _groups(files) | self._looked_up, self._writer)
-        if self._rivals is not None and self._same_keys is not None:
-            self._same_keys.check(now, self._rivals.completed(now), files, self._writer)
-        if self._touched is not None:
-            self._touched.check(now, files)
+        # All that the three find is published or planned: in the same file groups, with the same new keys, or everywhere.
+        # A moment at which less of it is found is none at which more of it is there: rollbacks and archival add nothing.
+        with now.minding(looked_at_by(now.config, files, self._looked_up)):
+            if self._rivals is not None:
+                self._rivals.check(now, _groups(files) | self._looked_up, self._writer)
+            if self._rivals is not None and self._same_keys is not None:
+                self._same_keys.check(now, self._rivals.completed(now), files, self._writer)
+            if self._touched is not None:
+                self._touched.check(now, files)
 
     def early_clash(self, ledger: Ledger, state: LedgerState, files: Sequence[StagedFile]) -> WriteConflict | None:
         """What the check at the commit would find for certain, if the table wants that to be looked for early."""

@@ -23,7 +23,7 @@ from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_history
-from lakebraid.table.loading import load_config, load_names, load_timeline, recent_timeline
+from lakebraid.table.loading import list_timeline, load_config, load_names, load_timeline, recent_timeline
 from lakebraid.table.restores import load_restore_plan
 from lakebraid.txn.ledger.entries import LedgerState, PendingPlan
 
@@ -233,7 +233,7 @@ def past_strangers(table: TableAt, state: LedgerState, names: Iterable[str]) -> 
     known = f"{table.config.timeline_folder}/{state.last}~"
     if all(name < known for name in names):
         return state
-    return replace(state, last=max(state.last, greatest_time(load_timeline(table))))
+    return replace(state, last=max(state.last, greatest_time(list_timeline(table))))
 
 
 def _is_timeline_file(name: str) -> bool:

@@ -17,11 +17,12 @@ from lakebraid.clock import Clock
 from lakebraid.errors import DecisionUnknown, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.storage.parallel import map_calls
+from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
 from lakebraid.txn.ledger.rounds import Already, Wanted
-from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply
+from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply, touching
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -97,7 +98,7 @@ def put_ask(ledger: Ledger, entry: Entry, wanted: Wanted[Any], attempted: Attemp
 
 def ask(ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attempted: Attempted) -> Already[T] | None:
     """What became of the wish; None if its rule has to look again."""
-    seen, since = entry.number, ledger.clock.monotonic()
+    seen, since, patience = entry.number, ledger.clock.monotonic(), Patience(ledger.clock)
     for _ in range(limits.DECIDE_ATTEMPTS_MAX):
         told = entry.state.decided.get(attempted.wish)
         if told is not None:
@@ -108,19 +109,34 @@ def ask(ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attemp
         attempted.undecided = entry.number
         if entry.number != seen:
             seen, since = entry.number, ledger.clock.monotonic()
-        if _rank(ledger, entry, attempted) is None:
-            ledger.watch.names += put_ask(ledger, entry, wanted, attempted)
-        with contextlib.suppress(OutcomeUnknown):
+        is_answered = _rank(ledger, entry, attempted) is not None
+        if not is_answered:
+            names = put_ask(ledger, entry, wanted, attempted)
+            ledger.watch.names += names
+            is_answered = bool(names)
+        try:
             entry = _further(ledger, entry, wanted, asked, attempted, since)
+        except OutcomeUnknown:
+            is_answered = False
+        if is_answered:
+            patience.renew()
+        elif not patience.wait():
+            raise unknown_decision(ledger.storage.url, "Several asks in a row were not answered.")
     return None
 
 
 def carry(
-    table: TableAt, state: LedgerState, slot: int, names: Iterable[str]
+    table: TableAt, state: LedgerState, slot: int, names: Iterable[str], *, touches: int
 ) -> tuple[LedgerState, tuple[tuple[str, str], ...]]:
-    """The state with the asks decided that count among these names, and the timeline files of these with their sources."""
-    remembered = {w: d for w, d in state.decided.items() if d.number > slot - limits.ASK_ENTRIES_MAX}
-    state, files = replace(state, decided=remembered), list[tuple[str, str]]()
+    """The state with the asks decided that count among these names, and the timeline files of these with their sources.
+
+    `touches` is the mask of what the decision has changed with which they are carried along.
+    """
+    since = slot - limits.ASK_ENTRIES_MAX
+    remembered = {w: d for w, d in state.decided.items() if d.number > since}
+    touched = {number: mask for number, mask in state.touched.items() if number > since}
+    state = touching(replace(state, decided=remembered, touched=touched), slot, touches)
+    files = list[tuple[str, str]]()
     wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)]
     clock = format_instant_time(table.clock.now_ms(), table.config.zone) if wanted else ""
     # What begins comes before what is published: so files that need not wait for each other lie side by side, and still

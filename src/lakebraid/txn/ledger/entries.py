@@ -10,17 +10,21 @@ from typing import Any, Final
 
 from lakebraid import limits
 from lakebraid.digits import whole_number
-from lakebraid.errors import CommitRefused, CorruptFile
+from lakebraid.errors import CommitRefused
 from lakebraid.format.damage import damaged
+from lakebraid.format.names import LEDGER, entry_name, parse_entry_name
+from lakebraid.format.timeline.publication import ENTRY_VERSION, ENTRY_VERSIONS, unknown_version
 from lakebraid.format.times import is_instant_time
 
+__all__ = ["LEDGER", "entry_name", "parse_entry_name"]
 FOLDER: Final = ".hoodie/.lakebraid"
-LEDGER: Final = f"{FOLDER}/ledger"
 STAGED: Final = f"{FOLDER}/staged"
 _DIGITS: Final = 20
-FORMAT_VERSION: Final = 2
-"""The second one remembers how asks were decided; an entry of the first has none."""
 _NEVER: Final = "0" * 17
+BEYOND: Final = 1 << 63
+"""The bit of a mask for decisions that change more than file groups: overwrites, plans, cleans, restores and the like."""
+EVERYTHING: Final = (1 << 64) - 1
+"""The mask of a decision that changes what any rule may have looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ class LedgerState:
     """The map of which overwrite gave a partition its file ids (overwrite_maps.py); None: there was none."""
     decided: Mapping[str, Decided] = field(default_factory=dict)
     """How the asks were decided that the last entries decided, by their wishes (asks.py)."""
+    touched: Mapping[int, int] = field(default_factory=dict)
+    """What the last entries changed, by their numbers, as masks (LEDGER, G10); one that is not named changed nothing."""
 
     @property
     def oldest_open(self) -> str | None:
@@ -172,21 +178,8 @@ class Entry:
     state: LedgerState = LedgerState()
     voids: int | None = None
     """The number of an entry before this one that is void (beside Apache Hudi only)."""
-
-
-def entry_name(number: int) -> str:
-    """The name of an entry, so long that names sort as numbers.
-
-    >>> entry_name(7)
-    '.hoodie/.lakebraid/ledger/00000000000000000007'
-    """
-    return f"{LEDGER}/{number:020d}"
-
-
-def parse_entry_name(name: str) -> int | None:
-    """The number of an entry, from its full name; None for anything else that lies there."""
-    folder, _, digits = name.rpartition("/")
-    return whole_number(digits, _DIGITS) if folder == LEDGER and len(digits) == _DIGITS else None
+    since: str | None = None
+    """The time of the entry before, where completed files appear side by side (LEDGER, G6); None: one after the other."""
 
 
 def staged_name(number: int, token: str) -> str:
@@ -213,7 +206,7 @@ def shown_name(writer: str) -> str:
 def format_entry(entry: Entry) -> bytes:
     state = entry.state
     record = {
-        "version": FORMAT_VERSION,
+        "version": ENTRY_VERSION,
         "number": entry.number,
         "txn": entry.decider,
         "kind": entry.kind,
@@ -221,6 +214,7 @@ def format_entry(entry: Entry) -> bytes:
         "floor": entry.floor,
         "files": entry.files,
         "voids": entry.voids,
+        "since": entry.since,
         "state": {
             "last": state.last,
             "open": {
@@ -246,6 +240,7 @@ def format_entry(entry: Entry) -> bytes:
             "is_fresh": state.is_fresh,
             "replaced_file": state.replaced_file,
             "decided": {wish: [d.number, d.outcome] for wish, d in state.decided.items()},
+            "touched": {str(number): f"{mask:x}" for number, mask in state.touched.items()},
         },
     }
     data = json.dumps(record, separators=(",", ":")).encode()
@@ -261,13 +256,8 @@ def parse_entry(data: bytes, where: str) -> Entry:
     """The entry in these bytes; CorruptFile if it is none, or of a newer release that knows more."""
     try:
         record = json.loads(data)
-        version = record["version"]
-        if version not in {1, FORMAT_VERSION}:
-            raise CorruptFile(
-                f"{where} has the version {version!r:.20}, this release knows {FORMAT_VERSION}. Nothing was changed. "
-                "Another process writes this table with a newer lakebraid: use that one here, too.",
-                path=where,
-            )
+        if record["version"] not in ENTRY_VERSIONS:
+            raise unknown_version(record["version"], where)
         entry = _entry(record)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError) as error:
         raise damaged(where, f"it is no entry of the ledger ({type(error).__name__}: {error!s:.100})") from None
@@ -287,6 +277,7 @@ def _entry(record: dict[str, Any]) -> Entry:
         floor=_number(record["floor"]),
         files=tuple((_text(source), _text(target)) for source, target in record["files"]),
         voids=None if record["voids"] is None else _number(record["voids"]),
+        since=None if record.get("since") is None else _text(record["since"]),
         state=LedgerState(
             last=_text(state["last"]),
             open={_text(s): _open_write(w) for s, w in state["open"].items()},
@@ -315,6 +306,8 @@ def _entry(record: dict[str, Any]) -> Entry:
             is_fresh=state["is_fresh"] is True,
             replaced_file=None if state.get("replaced_file") is None else _text(state["replaced_file"]),
             decided={_text(w): Decided(_number(d[0]), _text(d[1])) for w, d in state.get("decided", {}).items()},
+            # Whoever made an entry without masks may have changed anything up to it.
+            touched={int(n): mask_of_text(m) for n, m in state.get("touched", {record["number"]: "f" * 16}).items()},
         ),
     )
 
@@ -333,7 +326,8 @@ def _times(entry: Entry) -> list[str]:
     named += [*state.restored, *(r.until for r in state.restored.values()), *state.unpinned, *state.unpinned.values()]
     named += [*(lease.time for lease in state.leases.values()), *state.consumers.values()]
     named += [time for b in state.batches.values() for time in (b.start, b.completion)]
-    return [entry.time, state.last, state.archived, state.horizon, *named, *state.gone.values()]
+    since = [] if entry.since is None else [entry.since]
+    return [entry.time, *since, state.last, state.archived, state.horizon, *named, *state.gone.values()]
 
 
 def _text(value: Any) -> str:
@@ -345,6 +339,14 @@ def _text(value: Any) -> str:
 def texts_of(value: Any) -> tuple[str, ...] | None:
     """Texts, or none, as JSON has them; TypeError if it has something else."""
     return None if value is None else tuple(_text(v) for v in value)
+
+
+def mask_of_text(value: Any) -> int:
+    """A mask, as it stands in entries and wishes; TypeError or ValueError if it is none."""
+    mask = int(_text(value), 16)
+    if not 0 <= mask <= EVERYTHING:
+        raise ValueError("a mask has 64 bits")
+    return mask
 
 
 def _plain(batch: Batch | None) -> list[str | int] | None:

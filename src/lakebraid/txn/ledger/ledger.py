@@ -28,6 +28,7 @@ from lakebraid.errors import (
 from lakebraid.model.config import TableConfig
 from lakebraid.storage.parallel import together
 from lakebraid.storage.protocol import Storage
+from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.hudi.lock import Hold
@@ -46,7 +47,7 @@ from lakebraid.txn.ledger.concluding import Concluding
 from lakebraid.txn.ledger.entries import Entry, LedgerState, entry_name, format_entry
 from lakebraid.txn.ledger.leftovers import Leftovers
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule, Wanted, foreseen
-from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, stage_all
+from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, since_of, stage_all
 from lakebraid.txn.ledger.turns import Turn, patience_seconds
 from lakebraid.txn.ledger.watch import GENESIS, Company, Watch
 
@@ -150,7 +151,7 @@ class Ledger:
         DecisionUnknown if the store stopped answering while the decision may have been made. If it may be made `lazily`,
         and calls take long, this returns once its entry is created: `counts` says whether it means something.
         """
-        attempted = Attempted()
+        attempted, patience = Attempted(), Patience(self.clock)
         asked = Asked(before_applied, lazily)
         with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
@@ -160,9 +161,10 @@ class Ledger:
                             found = self._try(decider, rule, asked, attempted, hold)
                         finally:
                             self._let_clocks_pass(attempted)
-                except OutcomeUnknown:
-                    found = None
+                    patience.renew()
                 except StorageError as error:
+                    if isinstance(error, OutcomeUnknown) and patience.wait():
+                        continue
                     if attempted.is_unsettled:
                         raise unknown_decision(self.storage.url, error.message) from error
                     raise
@@ -170,9 +172,7 @@ class Ledger:
                     return found.value
                 turn.lost(attempt + 1)
                 self._stand_back(attempt)
-        reason = (
-            f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster, or no answer."
-        )
+        reason = f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster."
         if attempted.is_unsettled:
             raise unknown_decision(self.storage.url, reason)
         raise StorageError(
@@ -302,7 +302,7 @@ class Ledger:
     ) -> bool:
         """Whether the next entry decides the asks that are there, and nothing else."""
         self._apply_newest(entry)
-        together: Decision[None] = Decision("asks", self._past_strangers(entry.state), value=None)
+        together: Decision[None] = Decision("asks", self._past_strangers(entry.state), value=None, touches=0)
         mine = self._stage(entry, "", together, None)
         show = None if shown is None else partial(shown, mine.state)
         return self._enter(entry, mine, show, attempted, lazily=lazily)
@@ -353,7 +353,7 @@ class Ledger:
         """False if a staged object is gone: then it was applied before, or, on a shared table, it is void."""
         if self.is_shared and entry.kind == "restore":
             return insist(self.clock, lambda: apply_restore(self.table, entry))
-        return copy_all(self.storage, self.clock, entry.files)
+        return copy_all(self.storage, self.clock, entry.files, is_ordered=entry.since is None)
 
     def _stage(self, newest: Entry, decider: str, outcome: Decision[object], voids: int | None) -> Entry:
         number = newest.number + 1
@@ -362,11 +362,13 @@ class Ledger:
             check_clock(self.storage, self.clock, next(iter(staged.values())))
         folder = f"{self.config.timeline_folder}/"
         files = tuple((staged[data], name if "/" in name else folder + name) for data, name in outcome.files)
-        state, asked = carry(self.table, outcome.state, number, () if self.is_shared else self.watch.names)
+        names = () if self.is_shared else self.watch.names
+        state, asked = carry(self.table, outcome.state, number, names, touches=outcome.touches)
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
-        return Entry(number, decider, outcome.kind, state.last, floor, (*files, *asked), state, voids)
+        since = since_of(self.table, newest, outcome.kind, files := (*files, *asked))
+        return Entry(number, decider, outcome.kind, state.last, floor, files, state, voids, since)
 
     def _let_others_go(self, entry: Entry, attempted: Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""

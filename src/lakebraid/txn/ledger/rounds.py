@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -11,11 +12,11 @@ from lakebraid.errors import DecisionUnknown, LakebraidError
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.table.loading import load_names, load_timeline, recent_timeline
+from lakebraid.table.loading import list_timeline, load_names, recent_timeline
 from lakebraid.table.view import View, load_view
 from lakebraid.txn.ledger.asks import wish_text
-from lakebraid.txn.ledger.entries import LedgerState
-from lakebraid.txn.ledger.wishes import AGAIN, Wish, apply
+from lakebraid.txn.ledger.entries import EVERYTHING, LedgerState
+from lakebraid.txn.ledger.wishes import AGAIN, Look, Wish, apply
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -45,6 +46,8 @@ class Decision(Generic[T_co]):
     """What `Ledger.decide` returns once the decision is made."""
     wanted: Wanted[T_co] | None = None
     """The same as data, if it can be had that way: then another process may decide it along with its own."""
+    touches: int = EVERYTHING
+    """The mask of what it changes, beyond what the state has noted already (LEDGER, G10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,12 @@ class Round:
     _recent: dict[tuple[str, frozenset[str]], Timeline] = field(default_factory=dict)
     _view: View | None = None
     _time: str | None = None
+    _minding: int | None = None
+    """The mask of what the rule looks at now, if a mask can say it."""
+    _minded: int | None = None
+    """The masks of what it has looked at."""
+    _is_uncovered: bool = False
+    """Whether the rule has looked at what no mask says."""
 
     @classmethod
     def of_timeline(cls, ledger: Ledger, timeline: Timeline) -> Round:
@@ -112,15 +121,37 @@ class Round:
             self._time = max(clock, next_instant_time(self.state.last))
         return self._time
 
+    @contextmanager
+    def minding(self, mask: int) -> Iterator[None]:
+        """What the rule looks at in here stays as it is unless a later decision shares a bit with this mask (LEDGER, G10)."""
+        before, self._minding = self._minding, mask
+        try:
+            yield
+        finally:
+            self._minding = before
+
+    @property
+    def look(self) -> Look | None:
+        """What the rule has looked at beside the state, as a mask says it."""
+        return None if self._minded is None else Look(self.number - 1, self._minded)
+
+    def _looks(self) -> None:
+        if self._minding is None:
+            self._is_uncovered = True
+        else:
+            self._minded = (self._minded or 0) | self._minding
+
     def timeline(self) -> Timeline:
+        self._looks()
         if self._timeline is None:
-            self._timeline = load_timeline(self.ledger.table)
+            self._timeline = list_timeline(self.ledger.table)
         return self._timeline
 
     def since(self, time: str, starts: frozenset[str] = frozenset()) -> Timeline:
         """The timeline as far as it matters to what began, or looked, at that time: all that is pending, all that began or
         completed since, the writes with these starts, and the first one. It takes as long whatever lies before.
         """
+        self._looks()
         if self._timeline is not None:
             return self._timeline
         known = self._recent.get((time, starts))
@@ -132,25 +163,22 @@ class Round:
         return known
 
     def view(self) -> View:
+        self._looks()
         if self._view is None:
             self._view = load_view(self.ledger.table)
         return self._view
 
-    @property
-    def looks_at_state_alone(self) -> bool:
-        """Whether the rule has looked neither at the timeline nor at files in this round, so that its decision depends on the
-        state alone.
-        """
-        return self._timeline is None and self._names is None and not self._recent and self._view is None
-
     def wished(self, kind: str, wish: Wish, parts: tuple[bytes, ...], value_of: Callable[[str], T]) -> Decision[T]:
-        """What a wish makes of this round, which its rule has checked; its timeline files hold these bytes."""
+        """What a wish makes of this round, which its rule has checked; its timeline files hold these bytes.
+
+        It can be asked for unless the rule has looked at the timeline, or at files, beyond what it minds.
+        """
         applied = apply(self.state, self.number, wish, self.time())
         if applied is None or applied.outcome == AGAIN:
             raise DecisionUnknown(f"The wish {wish} does not fit what its rule has looked at. Nothing was decided.")
         files = tuple((parts[part], name) for part, name in applied.files)
-        wanted = Wanted(wish, parts, value_of)
-        return Decision(kind, applied.state, files, value=value_of(applied.outcome), wanted=wanted)
+        wanted = None if self._is_uncovered else Wanted(wish, parts, value_of)
+        return Decision(kind, applied.state, files, value=value_of(applied.outcome), wanted=wanted, touches=0)
 
     def timed(self, **changes: Any) -> LedgerState:
         """The state with these changes, and with the time of this round given away."""

@@ -9,30 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import Final
 
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import EnvironmentProblem, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.names import State, parse_timeline_file
+from lakebraid.format.timeline.publication import completed_files
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
-from lakebraid.table.loading import pause
-from lakebraid.txn.ledger.entries import STAGED, parse_staged_name, staged_name
+from lakebraid.storage.tries import tries
+from lakebraid.table.at import TableAt
+from lakebraid.txn.ledger.entries import STAGED, Entry, parse_staged_name, staged_name
+
+_ORDERED_KINDS: Final = frozenset({"create", "restore"})
 
 
 def stage(storage: Storage, clock: Clock, number: int, data: bytes) -> str:
     """The name of a new object with these bytes, for the slot of this number."""
     # An unanswered create goes on under a fresh name: no name is ever written twice. (LEDGER, H7)
-    for attempt in range(limits.STORE_RETRIES_MAX):
+    for _ in tries(clock):
         name = staged_name(number, clock.token())
         try:
             storage.create(name, data)
         except (OutcomeUnknown, ObjectExists):
-            pause(clock, attempt)
+            continue
         else:
             return name
     raise StorageError(
-        f"{storage.url} did not confirm {limits.STORE_RETRIES_MAX} small writes in a row. Nothing was decided; "
+        f"{storage.url} did not confirm one of several small writes in a row. Nothing was decided; "
         "the table is as before. Try again when the store answers.",
         path=storage.url,
     )
@@ -61,13 +66,13 @@ def check_clock(storage: Storage, clock: Clock, staged: str) -> None:
 
 def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
     """Whether the timeline file is there now; False if its staged object is gone."""
-    for attempt in range(limits.STORE_RETRIES_MAX):
+    for _ in tries(clock):
         try:
             storage.copy(source, target)
         except ObjectNotFound:
             return False
         except OutcomeUnknown:
-            pause(clock, attempt)
+            continue
         else:
             return True
     raise OutcomeUnknown(
@@ -77,10 +82,12 @@ def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
     )
 
 
-def copy_all(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]]) -> bool:
+def copy_all(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]], *, is_ordered: bool = True) -> bool:
     """The same for all files of an entry, in their order: pending ones beside their neighbours, completed ones one after the
-    other, so that readers see a prefix of what the entry publishes.
+    other, so that readers see a prefix of what the entry publishes. Without order all appear side by side.
     """
+    if not is_ordered:
+        return all(map_calls(storage, lambda file: copied(storage, clock, *file), files))
     for is_completed, run in groupby(files, key=lambda file: _is_completed(file[1])):
         if is_completed:
             are_there = all(copied(storage, clock, *file) for file in run)
@@ -89,6 +96,17 @@ def copy_all(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]]) -
         if not are_there:
             return False
     return True
+
+
+def since_of(table: TableAt, newest: Entry, kind: str, files: Sequence[tuple[str, str]]) -> str | None:
+    """What an entry after the newest one says of its order: None if its completed files appear one after the other.
+
+    A table has its properties last, and a restore counts from its request; where there is one completed file there is
+    nothing to put in order, and readers need not mind the entry.
+    """
+    if table.config.publishes_in_order or table.config.lock_provider is not None or kind in _ORDERED_KINDS:
+        return None
+    return newest.time if len(completed_files([target for _, target in files])) > 1 else None
 
 
 def sweep(storage: Storage, below: int) -> None:

@@ -16,13 +16,18 @@ from typing import Any, Final
 
 from lakebraid import limits
 from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.times import is_instant_time
+from lakebraid.model.timeline.instant import COMPLETED_AS
 from lakebraid.txn.ledger.entries import (
+    BEYOND,
     Batch,
+    Lease,
     LedgerState,
     OpenWrite,
     PublishedBatch,
     Undoing,
     batch_of,
+    mask_of_text,
     texts_of,
     without,
 )
@@ -31,7 +36,9 @@ AGAIN: Final = "again"
 """The outcome of a wish that changed nothing: its rule has to look at what is so now."""
 BEGINNING: Final = "begin"
 """The wish to begin a write."""
-PUBLISHING: Final = frozenset({"publish", "done"})
+DONE: Final = "done"
+"""The outcome of a wish that has nothing else to tell."""
+PUBLISHING: Final = frozenset({"publish", "finish", "done", "cleaned"})
 """Wishes whose timeline file completes something."""
 
 
@@ -41,6 +48,15 @@ class Wish:
 
     kind: str
     params: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a rule has looked at beside the state: a later decision that changes some of it shares a bit with the mask."""
+
+    entry: int
+    """The entry that was applied when the rule looked."""
+    mask: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +76,14 @@ def begin_wish(write: OpenWrite) -> Wish:
     return Wish(BEGINNING, [write.decider, write.action, write.columns, told, write.writer])
 
 
-def publish_wish(state: LedgerState, start: str, *, has_rows: bool) -> Wish:
+def publish_wish(state: LedgerState, start: str, *, has_rows: bool, touches: int, look: Look | None = None) -> Wish:
     """To publish an open write whose commit states no new schema and replaces nothing; its bytes depend on what is guarded."""
-    return Wish("publish", [start, has_rows, _guard(state, state.open[start].batch)])
+    return Wish("publish", [start, has_rows, _guard(state, state.open[start].batch), f"{touches:x}", _told(look)])
+
+
+def finish_wish(start: str, epoch: int, *, touches: int, look: Look | None = None) -> Wish:
+    """To publish what was made of a plan under the claim of this epoch."""
+    return Wish("finish", [start, epoch, f"{touches:x}", _told(look)])
 
 
 def claim_wish(decider: str, start: str, epoch: int) -> Wish:
@@ -83,6 +104,33 @@ def undo_wish(undoing: Undoing) -> Wish:
 def done_wish(rollback: str) -> Wish:
     """To report that a rollback is done."""
     return Wish("done", [rollback])
+
+
+def cleaned_wish(clean: str) -> Wish:
+    """To report that a clean is done."""
+    return Wish("cleaned", [clean])
+
+
+def lease_wish(token: str, lease: Lease, looked: int) -> Wish:
+    """To hold the files of a moment that was readable when the entry `looked` was applied."""
+    return Wish("lease", [token, lease.time, lease.holder, looked])
+
+
+def drop_lease_wish(token: str) -> Wish:
+    """To give a lease back."""
+    return Wish("drop", [token])
+
+
+def consumer_wish(name: str, before: str | None, after: str | None, looked: int | None = None) -> Wish:
+    """To move a consumer from one position to another, None being no consumer. If `looked` is given, the new position was
+    readable when that entry was applied.
+    """
+    return Wish("consumer", [name, before, after, looked])
+
+
+def forget_wish(writer: str) -> Wish:
+    """To let the batch numbers of a writer begin again."""
+    return Wish("forget", [writer])
 
 
 def apply(state: LedgerState, number: int, wish: Wish, time: str) -> Applied | None:
@@ -108,6 +156,11 @@ def published(state: LedgerState, start: str, completion: str, *, has_rows: bool
         batches = {**batches, batch.writer: PublishedBatch(batch.number, start, completion, batch.stream)}
     is_fresh = state.is_fresh and not has_rows
     return replace(state, last=completion, open=without(state.open, start), is_fresh=is_fresh, batches=batches)
+
+
+def touching(state: LedgerState, number: int, mask: int) -> LedgerState:
+    """The state with a note of what this entry has changed."""
+    return replace(state, touched={**state.touched, number: state.touched.get(number, 0) | mask}) if mask else state
 
 
 def undone(state: LedgerState, start: str, undoing: Undoing) -> LedgerState:
@@ -138,12 +191,26 @@ def _begin(
     return Applied(begun(state, time, write), time, tuple((0, name) for name in names))
 
 
-def _publish(state: LedgerState, _number: int, time: str, start: Any, has_rows: Any, guard: Any) -> Applied:
-    write = state.open.get(_text(start))
+def _publish(
+    state: LedgerState, number: int, time: str, start: Any, has_rows: Any, guard: Any, touches: Any, look: Any
+) -> Applied:
+    write, mask, seen = state.open.get(_text(start)), mask_of_text(touches), _look(look)
     if write is None or guard != _guard(state, write.batch) or not _is_next(state, write.batch):
         return Applied(state, AGAIN)
+    if _has_changed(state, number, seen):
+        return Applied(state, AGAIN)
     name = TimelineFileName(start, time, write.action, State.COMPLETED).format()
-    return Applied(published(state, start, time, has_rows=has_rows is True), time, ((0, name),))
+    done = published(state, start, time, has_rows=has_rows is True)
+    return Applied(touching(done, number, mask), time, ((0, name),))
+
+
+def _finish(state: LedgerState, number: int, time: str, start: Any, epoch: Any, touches: Any, look: Any) -> Applied:
+    plan, mask, seen = state.plans.get(_text(start)), mask_of_text(touches), _look(look)
+    if plan is None or plan.epoch != epoch or _has_changed(state, number, seen):
+        return Applied(state, AGAIN)
+    name = TimelineFileName(start, time, COMPLETED_AS[plan.action], State.COMPLETED).format()
+    done = replace(state, last=time, plans=without(state.plans, start), is_fresh=False)
+    return Applied(touching(done, number, mask), time, ((0, name),))
 
 
 def _claim(state: LedgerState, number: int, _time: str, decider: Any, start: Any, epoch: Any) -> Applied:
@@ -179,6 +246,41 @@ def _done(state: LedgerState, _number: int, time: str, rollback: Any) -> Applied
     return Applied(replace(state, last=time, rollbacks=without(state.rollbacks, rollback)), time, ((0, name),))
 
 
+def _cleaned(state: LedgerState, _number: int, time: str, clean: Any) -> Applied:
+    if _text(clean) not in state.cleans:
+        return Applied(state, AGAIN)
+    name = TimelineFileName(clean, time, "clean", State.COMPLETED).format()
+    return Applied(replace(state, last=time, cleans=without(state.cleans, clean)), time, ((0, name),))
+
+
+def _lease(state: LedgerState, number: int, _time: str, token: Any, moment: Any, holder: Any, looked: Any) -> Applied:
+    lease, is_full = Lease(_moment(moment), _text(holder)), len(state.leases) >= limits.LEASES_MAX
+    if _text(token) in state.leases or is_full or _has_changed(state, number, Look(looked, BEYOND)):
+        return Applied(state, AGAIN)
+    return Applied(replace(state, leases={**state.leases, token: lease}), DONE)
+
+
+def _drop(state: LedgerState, _number: int, _time: str, token: Any) -> Applied:
+    if _text(token) not in state.leases:
+        return Applied(state, AGAIN)
+    return Applied(replace(state, leases=without(state.leases, token)), DONE)
+
+
+def _consumer(state: LedgerState, number: int, _time: str, name: Any, before: Any, after: Any, looked: Any) -> Applied:
+    is_full = before is None and len(state.consumers) >= limits.CONSUMERS_MAX
+    has_changed = looked is not None and _has_changed(state, number, Look(looked, BEYOND))
+    if state.consumers.get(_text(name)) != before or is_full or has_changed:
+        return Applied(state, AGAIN)
+    others = without(state.consumers, name)
+    return Applied(replace(state, consumers=others if after is None else {**others, name: _moment(after)}), DONE)
+
+
+def _forget(state: LedgerState, _number: int, _time: str, writer: Any) -> Applied:
+    if _text(writer) not in state.batches:
+        return Applied(state, AGAIN)
+    return Applied(replace(state, batches=without(state.batches, writer)), DONE)
+
+
 _RULES: Final[Mapping[str, Callable[..., Applied]]] = {
     BEGINNING: _begin,
     "publish": _publish,
@@ -186,6 +288,12 @@ _RULES: Final[Mapping[str, Callable[..., Applied]]] = {
     "release": _release,
     "undo": _undo,
     "done": _done,
+    "finish": _finish,
+    "cleaned": _cleaned,
+    "lease": _lease,
+    "drop": _drop,
+    "consumer": _consumer,
+    "forget": _forget,
 }
 
 
@@ -196,6 +304,25 @@ def _guard(state: LedgerState, batch: Batch | None) -> str:
     known = None if batch is None else state.batches.get(batch.writer)
     named = json.dumps([state.schema_file, state.replaced_file, None if known is None else known.start])
     return blake2b(named.encode(), digest_size=12).hexdigest()
+
+
+def _has_changed(state: LedgerState, number: int, look: Look | None) -> bool:
+    """Whether something that was looked at may be different by now, in this entry before the wish, or in one that is
+    forgotten (LEDGER, G10).
+    """
+    if look is None:
+        return False
+    if not look.entry < number <= look.entry + limits.ASK_ENTRIES_MAX:
+        return True
+    return any(at > look.entry and mask & look.mask for at, mask in state.touched.items())
+
+
+def _told(look: Look | None) -> list[int | str] | None:
+    return None if look is None else [look.entry, f"{look.mask:x}"]
+
+
+def _look(told: Any) -> Look | None:
+    return None if told is None else Look(told[0], mask_of_text(told[1]))
 
 
 def _is_next(state: LedgerState, batch: Batch | None) -> bool:
@@ -212,6 +339,12 @@ def _is_next(state: LedgerState, batch: Batch | None) -> bool:
 def _action(value: Any) -> str:
     if value not in {"commit", "deltacommit"}:
         raise ValueError("only these have empty pending files")
+    return str(value)
+
+
+def _moment(value: Any) -> str:
+    if not is_instant_time(_text(value)):
+        raise ValueError("a time expected")
     return str(value)
 
 

@@ -12,16 +12,17 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, LakebraidError, ObjectNotFound, StorageError
 from lakebraid.storage.protocol import Storage
 from lakebraid.txn.actions.savepoints import check_kept
-from lakebraid.txn.ledger.entries import FOLDER, Lease, LedgerState, without
+from lakebraid.txn.ledger.entries import BEYOND, FOLDER, Lease, LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
+from lakebraid.txn.ledger.rounds import Already, Outcome, Round
+from lakebraid.txn.ledger.wishes import consumer_wish, drop_lease_wish, lease_wish
 from lakebraid.txn.liveness.heartbeat import storage_now_ms
 
 LEASES: Final = f"{FOLDER}/leases"
@@ -55,16 +56,16 @@ def take_lease(ledger: Ledger, token: str, holder: str, time: str) -> None:
     def rule(now: Round) -> Outcome[None]:
         if token in now.state.leases:
             return Already(None)
-        check_readable(now, time)
+        with now.minding(BEYOND):
+            check_readable(now, time)
         if len(now.state.leases) >= limits.LEASES_MAX:
             raise InvalidArgument(
                 f"{ledger.storage.url} has {limits.LEASES_MAX:,} leases already. Nothing was changed. End some readers, "
                 "or clean: that drops the leases of dead ones.",
                 path=ledger.storage.url,
             )
-        return Decision(
-            "lease", replace(now.state, leases={**now.state.leases, token: Lease(time, holder)}), value=None
-        )
+        wish = lease_wish(token, Lease(time, holder), now.number - 1)
+        return now.wished("lease", wish, (b"",), lambda _: None)
 
     try:
         ledger.decide(token, rule)
@@ -81,7 +82,7 @@ def drop_lease(ledger: Ledger, token: str) -> None:
     def rule(now: Round) -> Outcome[None]:
         if token not in now.state.leases:
             return Already(None)
-        return Decision("drop lease", replace(now.state, leases=without(now.state.leases, token)), value=None)
+        return now.wished("drop lease", drop_lease_wish(token), (b"",), lambda _: None)
 
     ledger.decide(token, rule)
     ledger.storage.delete([_beat_name(token)])
@@ -132,20 +133,20 @@ def register_consumer(ledger: Ledger, name: str, position: str | None) -> str:
         if known is not None:
             return Already(known)
         # While a restore is under way, the moments between its target and itself are not readable; its own is.
-        newest = max((now.timeline().last_completion or NEVER, *now.state.restores))
-        begin = newest if position is None else position
-        if begin > now.state.last:
-            raise _not_yet(ledger, name, begin)
-        if begin != NEVER:
-            check_readable(now, begin)
+        with now.minding(BEYOND):
+            newest = max((now.timeline().last_completion or NEVER, *now.state.restores))
+            begin = newest if position is None else position
+            if begin > now.state.last:
+                raise _not_yet(ledger, name, begin)
+            if begin != NEVER:
+                check_readable(now, begin)
         if len(now.state.consumers) >= limits.CONSUMERS_MAX:
             raise InvalidArgument(
                 f"{ledger.storage.url} has {limits.CONSUMERS_MAX:,} consumers already. Nothing was changed. Drop those "
                 "that nobody uses: they hold files back.",
                 path=ledger.storage.url,
             )
-        consumers = {**now.state.consumers, name: begin}
-        return Decision("consumer", replace(now.state, consumers=consumers), value=begin)
+        return now.wished("consumer", consumer_wish(name, None, begin, now.number - 1), (b"",), lambda _: begin)
 
     return ledger.decide(ledger.clock.token(), rule)
 
@@ -165,8 +166,7 @@ def advance_consumer(ledger: Ledger, name: str, position: str) -> str:
             return Already(known)
         if position > now.state.last:
             raise _not_yet(ledger, name, position)
-        consumers = {**now.state.consumers, name: position}
-        return Decision("consumer", replace(now.state, consumers=consumers), value=position)
+        return now.wished("consumer", consumer_wish(name, known, position), (b"",), lambda _: position)
 
     return ledger.decide(ledger.clock.token(), rule)
 
@@ -177,7 +177,7 @@ def drop_consumer(ledger: Ledger, name: str) -> bool:
     def rule(now: Round) -> Outcome[bool]:
         if name not in now.state.consumers:
             return Already(value=False)
-        return Decision("consumer", replace(now.state, consumers=without(now.state.consumers, name)), value=True)
+        return now.wished("consumer", consumer_wish(name, now.state.consumers[name], None), (b"",), lambda _: True)
 
     return ledger.decide(ledger.clock.token(), rule)
 

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process for which calls take long, whatever they take: it asks for what it wants, and goes on while it is decided."""
+
+from __future__ import annotations
+
+from lakebraid.txn.ledger.watch import Company
+
+
+class FarCompany(Company):
+    @property
+    def is_far(self) -> bool:
+        return True
