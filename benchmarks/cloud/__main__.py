@@ -4,8 +4,10 @@
     python -m benchmarks.cloud                                    # injected latencies, and the model: about ten minutes
     python -m benchmarks.cloud --quick                            # a minute or so
     python -m benchmarks.cloud --parts injected --lognormal --writers 1 4 16 64
+    python -m benchmarks.cloud --only writers --orders each group --buckets 8 64
     python -m benchmarks.cloud --parts model                      # 1 to 256 writers, today's protocol and the one with asks
     python -m benchmarks.cloud --parts s3 delta --faults 0.01     # a real S3 server behind the slow proxy; delta-rs beside
+    python -m benchmarks.cloud --parts torture                    # five minutes of kills and stops on that server
     python -m benchmarks.cloud --compare benchmarks/results/cloud.json             # ratios beside an earlier run
     python -m benchmarks.cloud --out benchmarks/results/cloud.json --draw docs/pictures
 
@@ -28,7 +30,7 @@ from benchmarks.cloud.grounds import Ground, Injected
 from benchmarks.cloud.latency import TAIL, Latencies
 from benchmarks.cloud.model.run import COUNTS, modelled
 from benchmarks.cloud.workloads import lone_commits, reads
-from benchmarks.cloud.writers import contention
+from benchmarks.cloud.writers import BUCKETS, EACH, GROUP, contention
 from benchmarks.suite.facts import facts, load
 from benchmarks.suite.row import Row, Rows, rounded
 
@@ -61,6 +63,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--lognormal", action="store_true", help=f"p99 of a request is {TAIL:g} times the median")
     parser.add_argument("--only", nargs="+", choices=("commits", "reads", "writers"), metavar="WORK")
     parser.add_argument("--writers", type=int, nargs="+", help="how many at once; 1 4 16 64 unless told")
+    parser.add_argument("--buckets", type=int, nargs="+", default=[BUCKETS], help="of the tables of many writers")
+    parser.add_argument("--orders", nargs="+", choices=(EACH, GROUP), default=[EACH], help="in which commits appear")
     parser.add_argument("--faults", type=float, default=0.0, help="the share of requests to S3 that fail")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/cloud.json"), help="the figures, as JSON")
@@ -97,6 +101,24 @@ def _delta(asked: argparse.Namespace) -> Iterator[Row]:
             yield {"ground": ground.title} | row
 
 
+def _hudi(asked: argparse.Namespace) -> Iterator[Row]:
+    from benchmarks.cloud.hudi import beside  # noqa: PLC0415 - the same
+    from benchmarks.cloud.server import s3  # noqa: PLC0415 - the same
+
+    with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
+        for row in beside(ground, asked.writers or ((1,) if asked.quick else (1, 4)), quick=asked.quick):
+            yield {"ground": ground.title} | row
+
+
+def _torture(asked: argparse.Namespace) -> Iterator[Row]:
+    from benchmarks.cloud.server import s3  # noqa: PLC0415 - the same
+    from benchmarks.cloud.torture import WRITERS, tortured  # noqa: PLC0415 - the same
+
+    with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
+        for row in tortured(ground, asked.writers or (WRITERS,), quick=asked.quick):
+            yield {"ground": ground.title} | row
+
+
 def _model(asked: argparse.Namespace) -> Iterator[Row]:
     counts = asked.writers or ((1, 4, 16) if asked.quick else COUNTS)
     for row in modelled(Latencies(tail=TAIL if asked.lognormal else 1.0), counts, asked.seed):
@@ -108,7 +130,9 @@ def _on(ground: Ground, asked: argparse.Namespace) -> Iterator[Row]:
     works: dict[str, Callable[[], Iterator[Row]]] = {
         "commits": lambda: lone_commits(ground, quick=asked.quick),
         "reads": lambda: reads(ground, quick=asked.quick),
-        "writers": lambda: contention(ground, counts, quick=asked.quick, seed=asked.seed),
+        "writers": lambda: contention(
+            ground, counts, quick=asked.quick, seed=asked.seed, buckets=asked.buckets, orders=asked.orders
+        ),
     }
     for name in asked.only or works:
         for row in works[name]():
@@ -126,6 +150,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     "model": _model,
     "s3": _s3,
     "delta": _delta,
+    "hudi": _hudi,
+    "torture": _torture,
 }
 
 if __name__ == "__main__":

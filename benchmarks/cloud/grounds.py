@@ -120,5 +120,9 @@ class S3:
     def url(self, name: str) -> str:
         return f"s3://{self.bucket}/{name}"
 
+    def environment(self) -> dict[str, str]:
+        """The same for a command that takes its credentials from the environment; what it sends goes through the proxy."""
+        return {f"AWS_{key.upper()}": value for key, value in self.told(self.proxy).items()}
+
     def told(self, endpoint: str) -> dict[str, str]:
         return self.options | {"endpoint": endpoint}

@@ -16,7 +16,7 @@ PLUM = "#7d5a8c"
 MODEL = "model, lognormal"
 LINES: Mapping[str, tuple[str, str, str, str]] = {
     "measured": ("injected latencies, lognormal", "commits of 1,000 rows, 8 buckets", ORANGE, "-"),
-    "model of today": (MODEL, "today, 8 buckets", ORANGE, ":"),
+    "without asks": (MODEL, "without asks, 8 buckets", ORANGE, ":"),
     "asks, each": (MODEL, "asks, each, 8 buckets", GREEN, ":"),
     "asks, group": (MODEL, "asks, group, 8 buckets", BLUE, ":"),
     "asks, group, begun ahead": (MODEL, "asks, group, begun ahead, 8 buckets", PLUM, ":"),
@@ -26,6 +26,12 @@ BESIDE: Mapping[str, tuple[str, str, str, str]] = {
     "lakebraid, upsert": ("versitygw behind the proxy", "commits of 1,000 rows, 8 buckets", ORANGE, "-"),
     "delta-rs, append": ("versitygw behind the proxy", "delta-rs, append of 1,000 rows", GREY, "--"),
     "delta-rs, merge": ("versitygw behind the proxy", "delta-rs, merge of 1,000 rows", GREY, "-"),
+    "Apache Hudi NBCC, upsert": (
+        "versitygw behind the proxy",
+        "Apache Hudi NBCC, in-process lock, no metadata table",
+        BLUE,
+        "-",
+    ),
 }
 
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,34 @@ from benchmarks.contention import START_SECONDS_MAX, starting
 from benchmarks.suite.row import Row, percentile
 
 BUCKETS = 8
+EACH, GROUP = "each", "group"
+ORDER = "hoodie.lakebraid.publication.order"
+"""In which order the commits of one entry of the ledger appear: one after the other, which is the default, or together."""
 COMMITS = {1: 20, 4: 10, 16: 5, 64: 2}
 """Of each writer, by their number: fewer of many, for all wait for all."""
 SECONDS_MAX = 150.0
 """After so long no writer begins another commit."""
 
 
-def contention(ground: Ground, counts: Sequence[int], *, quick: bool, seed: int = 0) -> Iterator[Row]:
-    for writers in counts:
+def contention(
+    ground: Ground,
+    counts: Sequence[int],
+    *,
+    quick: bool,
+    seed: int = 0,
+    buckets: Sequence[int] = (BUCKETS,),
+    orders: Sequence[str] = (EACH,),
+) -> Iterator[Row]:
+    for order, count, writers in product(orders, buckets, counts):
         commits = max(1, COMMITS.get(writers, 3) // (4 if quick else 1))
-        yield run(ground, writers, commits, seed)
+        yield run(ground, writers, commits, seed, count, order)
 
 
-def run(ground: Ground, writers: int, commits: int, seed: int = 0) -> Row:
+def run(ground: Ground, writers: int, commits: int, seed: int = 0, buckets: int = BUCKETS, order: str = EACH) -> Row:
     """All upsert 1,000 rows each time into the same 10,000 keys; a failed commit is counted, not repeated."""
-    name = f"writers-{writers}"
-    ground.make(name, COLUMNS, buckets=BUCKETS, **TABLE).upsert(some_rows(1000, 10_000, 1))
+    name = f"writers-{writers}-{buckets}-{order}"
+    made = ground.make(name, COLUMNS, buckets=buckets, properties={ORDER: order}, **TABLE)
+    made.upsert(some_rows(1000, 10_000, 1))
     ground.forget()
     with tempfile.TemporaryDirectory(prefix="lakebraid-cloud-") as folder:
         context = starting()
@@ -55,7 +68,9 @@ def run(ground: Ground, writers: int, commits: int, seed: int = 0) -> Row:
     sent = summed(ground.sent()) if ground.sees_all_processes else added(Sum(**note["sent"]) for note in notes)
     if ground.sees_all_processes and writers > 1:
         sent = replace(sent, round_trips=0)  # of requests of several processes in one heap nothing is in a row
-    return {"workload": f"commits of 1,000 rows, {BUCKETS} buckets", "writers": writers, **_seen(notes, sent)}
+    in_order = "" if order == EACH else f", {order}"
+    title = f"commits of 1,000 rows, {buckets} buckets{in_order}"
+    return {"workload": title, "writers": writers, "order": order, **_seen(notes, sent)}
 
 
 def work(ground: Ground, name: str, number: int, commits: int, folder: str, ready: Any, go: Any, seed: int) -> None:

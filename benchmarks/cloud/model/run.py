@@ -56,7 +56,7 @@ def play(start: Start, writers: int, latencies: Latencies, *, seconds: float = S
 def modelled(latencies: Latencies, counts: Sequence[int], seed: int) -> Iterator[Row]:
     script = decisions(traced_commit(8, latencies if latencies.tail <= 1 else Latencies()))
     protocols: dict[str, Start] = {
-        "today": partial(start_today, script),
+        "without asks": partial(start_today, script),
         "asks, each": partial(start_asks, order="each"),
         "asks, group": partial(start_asks, order="group"),
         "asks, group, begun ahead": partial(start_asks, order="group", ahead=True),
@@ -64,7 +64,7 @@ def modelled(latencies: Latencies, counts: Sequence[int], seed: int) -> Iterator
     for writers in (count for count in counts if count in COMMITS):
         finite = partial(start_today, script, commits=COMMITS[writers])
         row = play(finite, writers, latencies, seconds=SECONDS_MAX, seed=seed)
-        yield {"workload": "today, as many commits as measured", **row}
+        yield {"workload": "without asks, as many commits as measured", **row}
     for name, start in protocols.items():
         for writers in counts:
             yield {"workload": f"{name}, 8 buckets", **play(start, writers, latencies, seed=seed)}

@@ -13,6 +13,7 @@ from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
 from lakebraid.format.times import parse_instant_time
+from lakebraid.inspect.asks import WaitingStatus, load_waiting
 from lakebraid.inspect.status_text import counted, status_text
 from lakebraid.model.timeline.instant import COMPLETED_AS
 from lakebraid.services.archiving import Keep, choose, keep_of
@@ -126,6 +127,8 @@ class Status:
     leases: tuple[HolderStatus, ...] = ()
     consumers: tuple[HolderStatus, ...] = ()
     archival: ArchivalLag = ArchivalLag(0, 30)
+    asks: tuple[WaitingStatus, ...] = ()
+    """What waits to be decided, the oldest first; whichever process makes the next decision decides it."""
     lock: str | None = None
     """Who holds Hudi's lock, on a table that is shared with Apache Hudi; None if nobody does, or there is none."""
     advice: tuple[Advice, ...] = ()
@@ -150,7 +153,8 @@ def load_status(storage: Storage, clock: Clock) -> Status:
     settings = parse_settings(properties)
     table = TableAt(storage, config, clock)
     ledger = Ledger(table)
-    look = _Look(table, ledger.newest().state, clock.now_ms(), settings.allows_updates)
+    entry = ledger.newest()
+    look = _Look(table, entry.state, clock.now_ms(), settings.allows_updates)
     view = load_view(table)
     lags = group_lags(view, config.zone)
     completed = [i for i in view.timeline.completed if i.is_write]
@@ -177,6 +181,7 @@ def load_status(storage: Storage, clock: Clock) -> Status:
         leases=tuple(HolderStatus(v.holder, v.time, look.age_ms(v.time)) for v in look.state.leases.values()),
         consumers=tuple(HolderStatus(n, time, look.age_ms(time)) for n, time in look.state.consumers.items()),
         archival=_archival(ledger, look.state, keep_of(settings), len(completed)),
+        asks=load_waiting(storage, config, entry, look.now_ms),
         lock=None if config.lock_provider is None else look.lock_owner(),
     )
     return _advised(status, plan_delay_ms(settings))

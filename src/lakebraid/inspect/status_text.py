@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from lakebraid.table.grid import Grid, printable, text_bytes
 
 if TYPE_CHECKING:
+    from lakebraid.inspect.asks import WaitingStatus
     from lakebraid.inspect.status import HolderStatus, PlanStatus, Status, WriterStatus
 
 _INDENT = "  "
+_TOO_OLD = "too old to be decided: a rollback removes it"
 
 
 def status_text(status: Status) -> str:
@@ -22,6 +24,9 @@ def status_text(status: Status) -> str:
     if status.plans:
         rows = [_plan(p) for p in status.plans]
         parts.append(_block(Grid(("pending plan", "kind", "age", "last beat", "groups", ""), rows, right={2, 3, 4})))
+    if status.asks:
+        rows = [_ask(a) for a in status.asks]
+        parts.append(_block(Grid(("waits to be decided", "by", "instant", "age", ""), rows, right={3})))
     if status.leases or status.consumers:
         rows = [_holder("reader", h) for h in status.leases] + [_holder("consumer", h) for h in status.consumers]
         parts.append(_block(Grid(("held back by", "name", "version", "age"), rows, right={3})))
@@ -49,13 +54,13 @@ def text_age(milliseconds: int) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:,.1f} d"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun.
 
     >>> counted(1, "log file"), counted(1200, "log file")
     ('1 log file', '1,200 log files')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _facts(status: Status) -> str:
@@ -68,6 +73,8 @@ def _facts(status: Status) -> str:
         ("compaction", _lag_text(status) if lag.groups else "no log files wait"),
         ("timeline", f"{counted(archival.writes, 'write')}; archived when more than {archival.writes_max:,}"),
     ]
+    if status.asks:
+        facts.append(("asks", _asks_text(status)))
     if archival.held_back_by:
         facts.append(("archiving", f"held back: {printable(archival.held_back_by)}"))
     unfinished = [(len(status.rollbacks), "rollback"), (len(status.cleans), "clean"), (len(status.restores), "restore")]
@@ -77,6 +84,14 @@ def _facts(status: Status) -> str:
         facts.append(("Hudi's lock", f"held by {printable(status.lock)}"))
     width = max(len(name) for name, _ in facts)
     return "\n".join(f"{_INDENT}{name:<{width}}  {value}" for name, value in facts)
+
+
+def _asks_text(status: Status) -> str:
+    living = [ask for ask in status.asks if not ask.is_expired]
+    stale = sum(ask.is_stale for ask in living)
+    text = f"{counted(len(living), 'wish', 'wishes')} to be decided" + (f", {stale:,} of them stale" if stale else "")
+    expired = len(status.asks) - len(living)
+    return text + (f"; {counted(expired, 'ask')} left that nobody decides any more" if expired else "")
 
 
 def _lag_text(status: Status) -> str:
@@ -99,6 +114,11 @@ def _plan(plan: PlanStatus) -> tuple[object, ...]:
         notes.append("waits for an executor")
     notes += [f"stops {plan.blocks}"] * bool(plan.blocks)
     return plan.instant, plan.kind, text_age(plan.age_ms), _beat(plan.beat_age_ms), plan.groups, ", ".join(notes)
+
+
+def _ask(ask: WaitingStatus) -> tuple[object, ...]:
+    note = "stale: the next decision decides it" if ask.is_stale else ""
+    return ask.what, ask.writer, ask.instant, text_age(ask.age_ms), _TOO_OLD if ask.is_expired else note
 
 
 def _holder(kind: str, holder: HolderStatus) -> tuple[object, ...]:

@@ -19,6 +19,7 @@ from lakebraid.format.names import State
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.rollbacks import parse_rollback_metadata, parse_rollback_plan
 from lakebraid.format.times import is_instant_time
+from lakebraid.inspect.asks import DecidedIn, find_entry
 from lakebraid.inspect.audit.evidence import Evidence, load_evidence
 from lakebraid.inspect.audit.reach import Reach, load_reach
 from lakebraid.inspect.status_text import counted
@@ -73,6 +74,10 @@ class Story:
     silent_ms: int | None = None
     """Of an open write: since its last heartbeat; None if it has shown none."""
     notes: tuple[str, ...] = ()
+    begun_in: DecidedIn | None = None
+    """The entry of the ledger that gave its request time; None if there is none, or it is not known any more."""
+    completed_in: DecidedIn | None = None
+    """The same of its completion time."""
 
     @property
     def is_known(self) -> bool:
@@ -95,6 +100,42 @@ def load_story(storage: Storage, clock: Clock, start: str) -> Story:
         )
     config, properties = load_config(storage)
     evidence = load_evidence(TableAt(storage, config, clock), properties)
+    story = _told_by_files(evidence, start)
+    return story if evidence.entry is None else _decided(storage, story)
+
+
+def _decided(storage: Storage, story: Story) -> Story:
+    """The same, and which entries of the ledger decided it."""
+    begun = find_entry(storage, story.instant)
+    completed = None if story.completion_time is None else find_entry(storage, story.completion_time)
+    notes = [_entry_text("Begun", begun), _entry_text("Completed", completed)]
+    oldest = completed if isinstance(completed, int) else begun
+    if isinstance(oldest, int):
+        notes.append(f"Entries of the ledger below {oldest:,} are removed: which one decided it is not known any more.")
+    return replace(
+        story,
+        begun_in=begun if isinstance(begun, DecidedIn) else None,
+        completed_in=completed if isinstance(completed, DecidedIn) else None,
+        notes=(*story.notes, *(note for note in notes if note)),
+    )
+
+
+def _entry_text(verb: str, decided: DecidedIn | int | None) -> str:
+    """In which entry, if it was decided together with others, or by another process than its own."""
+    if not isinstance(decided, DecidedIn) or not (decided.others or decided.is_by_another):
+        return ""
+    where = f"{verb} in entry {decided.entry:,} of the ledger"
+    along = f"together with {counted(decided.others, 'other wish', 'other wishes')}" if decided.others else "alone"
+    if decided.is_by_another:
+        own = f" ({', '.join(decided.own)})" if decided.own else ""
+        return f"{where}, for its writer, by the process {decided.decider} with its own {decided.kind}{own}, {along}."
+    who = (
+        "one of the writers that had asked decided for all" if decided.was_asked else "its own process decided for all"
+    )
+    return f"{where}, {along}: {who}."
+
+
+def _told_by_files(evidence: Evidence, start: str) -> Story:
     own = [i for i in evidence.listed.active if i.request_time == start]
     notes = tuple(_noted(evidence, own))
     write = next((i for i in own if action_family(i.action) == "write"), None)

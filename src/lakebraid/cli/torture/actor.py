@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of the torture: a writer, compactor, rescuer or reader that notes what it did before and after it does it.
+"""One process of the torture: a writer, compactor, rescuer, reader or runner of services that notes what it did before and after it does it.
 
 A note is one line, written before the next step begins; a killed process leaves at worst half a line behind.
 """
@@ -63,6 +63,9 @@ def main(arguments: list[str]) -> None:
         elif role == "compactor":
             _guarded(notes, "compacted", table.compact)
             clock.sleep(0.5 * chance.random())
+        elif role == "services":
+            _serve(table, notes)
+            clock.sleep(chance.random())
         elif role == "rescuer":
             _guarded(notes, "rescued", table.rollback)
             clock.sleep(0.5)
@@ -171,6 +174,14 @@ def _guarded(notes: Notes, what: str, work: Any) -> None:
         notes.say("gave way", error=f"{type(error).__name__}: {error}")
     except lb.LakebraidError as error:
         notes.say("failed", error=f"{type(error).__name__}: {error}")
+
+
+def _serve(table: lb.Table, notes: Notes) -> None:
+    """One round of all services; none of them raises, so what failed is noted from their results."""
+    done = table.services.run(once=True)
+    notes.say("served", result=str(done))
+    for one in done.errors:
+        notes.say("failed", error=str(one))
 
 
 def _read(table: lb.Table, notes: Notes) -> None:

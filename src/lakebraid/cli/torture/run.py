@@ -55,15 +55,21 @@ class Storm:
     concurrency: str = "nbcc"
     table_type: str = "mor"
     index: str = "bucket"
+    url: str = ""
+    """Where the table is, if not in the folder of the notes."""
     clock: SystemClock = field(default_factory=SystemClock)
     kills: int = 0
     stops: int = 0
+
+    @property
+    def table(self) -> str:
+        return self.url or str(self.folder / "table")
 
     def start(self, actor: Actor) -> None:
         log = self.folder / f"{actor.role}-{actor.number}.jsonl"
         actor.notes_bytes = log.stat().st_size if log.exists() else 0
         command = [
-            sys.executable, "-m", "lakebraid.cli.torture.actor", actor.role, str(actor.number), str(self.folder / "table"), str(log),
+            sys.executable, "-m", "lakebraid.cli.torture.actor", actor.role, str(actor.number), self.table, str(log),
             str(self.keys), str(self.rows), str(int(self.clock.random() * 2**31)), self.concurrency,
         ]  # fmt: skip
         with (self.folder / f"{actor.role}-{actor.number}.err").open("ab") as errors:
@@ -119,6 +125,10 @@ class Storm:
     "--stop", default=0.1, show_default=True, type=click.FloatRange(0), help="SIGSTOPs per process and second."
 )
 @click.option("--spark", default=0, show_default=True, type=click.IntRange(0, 16), help="More writers, each on Spark.")
+@click.option(
+    "--table", "url", help="Where the table is made, such as s3://bucket/new; beside the notes unless this is given."
+)
+@click.option("--services", default=0, show_default=True, type=click.IntRange(0, 16), help="Runners of all services.")
 @click.option("--compactors", default=1, show_default=True, type=click.IntRange(0, 16), help="Compactors beside them.")
 @click.option(
     "--keys", default=500, show_default=True, type=click.IntRange(1), help="Different keys: fewer collide more."
@@ -143,11 +153,13 @@ class Storm:
 def torture(
     path: str | None,
     *,
+    url: str | None,
     writers: int,
     seconds: float,
     kill: float,
     stop: float,
     spark: int,
+    services: int,
     compactors: int,
     keys: int,
     rows: int,
@@ -162,19 +174,23 @@ def torture(
 
     Writer processes upsert and delete the same keys, compactors, a rescuer and a reader work beside them. At the end
     the table is compared with what the writers noted: exit code 1 if a row is missing, wrong, doubled or was never
-    published, or if a read in between saw half a commit.
+    published, or if a read in between saw half a commit. PATH is a new folder for the notes, and for the table
+    unless --table says where that is; a table that is elsewhere stays there.
 
     \b
     Example:
       lakebraid torture --writers 8 --seconds 60 --kill 0.1 --stop 0.1
+      lakebraid torture --table s3://bucket/new --services 1
       lakebraid torture --concurrency occ --table-type cow --index simple
     """
     folder = Path(path or tempfile.mkdtemp(prefix="lakebraid-torture-"))
     if path and folder.exists() and any(folder.iterdir()):
         raise lb.InvalidArgument(f"{folder} is not empty. Nothing was changed. Name a new folder.")
-    storm = Storm(folder, keys, rows, kill, stop, concurrency, table_type, index)
+    storm = Storm(folder, keys, rows, kill, stop, concurrency, table_type, index, url or "")
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        _, verdict = rage(storm, seconds, writers=writers, spark=spark, compactors=compactors, buckets=buckets)
+        _, verdict = rage(
+            storm, seconds, writers=writers, spark=spark, services=services, compactors=compactors, buckets=buckets
+        )
     is_kept = keep or path is not None or not verdict.is_clean
     if not is_kept:
         shutil.rmtree(folder)
@@ -182,7 +198,9 @@ def torture(
         facts = {"clean": verdict.is_clean, "kills": storm.kills, "stops": storm.stops, **asdict(verdict)}
         click.echo(json.dumps({**facts, "folder": str(folder) if is_kept else None}))
     elif is_kept:
-        click.echo(f"table and notes: {folder}")
+        click.echo(f"notes: {folder}, table: {storm.table}")
+    elif url:
+        click.echo(f"table: {storm.table}")
     return 0 if verdict.is_clean else 1
 
 
@@ -198,13 +216,14 @@ def rage(
     compactors: int,
     buckets: int,
     spark: int = 0,
+    services: int = 0,
     events: Sequence[Event] = (),
 ) -> tuple[lb.Table, Verdict]:
     """Lets the storm loose on a new table in its folder, heals it, and accounts for every row; tells it as it goes."""
     storm.folder.mkdir(parents=True, exist_ok=True)
     table = _make_table(storm, buckets)
     actors = [Actor("writer", n) for n in range(writers)] + [Actor(ON_SPARK, writers + n) for n in range(spark)]
-    actors += [Actor("compactor", n) for n in range(compactors)]
+    actors += [Actor("compactor", n) for n in range(compactors)] + [Actor("services", n) for n in range(services)]
     actors += [Actor("rescuer", 0), Actor("reader", 0)]
     with _ended(actors):
         _start_all(storm, actors)
@@ -217,7 +236,7 @@ def rage(
 
 def _make_table(storm: Storm, buckets: int) -> lb.Table:
     return lb.Table.create(
-        storm.folder / "table",
+        storm.table,
         SCHEMA,
         record_keys=["id"],
         ordering_fields=["ts"],

@@ -106,7 +106,7 @@ class ObjectClients:
         store = {name: value for name, value in self._options.items() if name not in http}
         retry = {"max_retries": retries_max, "retry_timeout": timedelta(seconds=STORE_RETRY_SECONDS_MAX)}
         try:
-            return from_url(self._url, config=store, client_options=http, retry_config=retry)  # type: ignore[call-overload]
+            return from_url(self._url, config=store, client_options=http or None, retry_config=retry)  # type: ignore[call-overload]
         except CLIENT_ERRORS as error:
             raise self._refused(error) from None
         except BaseException as error:
