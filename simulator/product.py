@@ -155,7 +155,7 @@ def opened(writing: SimWriting, request: WriteRequest) -> Opening:
     """A write of a simulated process, whose files the simulator's own engine writes."""
     named = request if request.writer is not None else replace(request, writer="a simulated process")
     engine = SimEngine(writing.scene, writing.storage)
-    return open_write(writing, Source(writing.storage.url), named, engine=engine)
+    return open_write(writing, Source(writing.storage.url), named, engine=engine, is_blind=True)
 
 
 def begun(writing: SimWriting, request: WriteRequest) -> Transaction:

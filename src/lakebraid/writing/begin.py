@@ -104,10 +104,13 @@ class Opening:
     """When it was opened."""
     tally: StoreTally
     """What its calls to an object store had to do again, from then on."""
+    is_blind: bool
+    """Whether nothing of the table is read once it has begun: then it goes on before its beginning is applied."""
 
     def anew(self) -> Opening:
         """The same with the settings that the table has now. What this one has asked for begins nothing else."""
-        anew = open_write(self.writing, self.source, replace(self.request, token=self.token))
+        request = replace(self.request, token=self.token)
+        anew = open_write(self.writing, self.source, request, is_blind=self.is_blind)
         self.engines.ready = anew.engines.ready
         return replace(anew, engines=self.engines, since_seconds=self.since_seconds, tally=self.tally)
 
@@ -179,10 +182,12 @@ def open_write(
     *,
     engine: Engine | None = None,
     evaluated: Evaluated | None = None,
+    is_blind: bool = False,
 ) -> Opening:
     """The table as it is before a write of it begins; InvalidArgument or UnsupportedTable if the write cannot be.
 
-    `engine` writes the rows that are no data frames; `evaluated` hands rows on from one attempt to the next.
+    `engine` writes the rows that are no data frames; `evaluated` hands rows on from one attempt to the next. `is_blind` says
+    that the caller reads nothing of the table between beginning and commit.
     """
     since_seconds, tally = writing.clock.monotonic(), StoreTally()
     token, name = request.token or writing.clock.token(), request.writer or process_name()
@@ -198,7 +203,20 @@ def open_write(
     schema = OwnSchema(writing.schema(ledger), request.evolve and request.operation != "delete", merges)
     engines = Engines(writing.storage, token, engine, evaluated, partial(check_begun, ledger))
     return Opening(
-        writing, source, request, token, name, batch, config, properties, ledger, schema, engines, since_seconds, tally
+        writing,
+        source,
+        request,
+        token,
+        name,
+        batch,
+        config,
+        properties,
+        ledger,
+        schema,
+        engines,
+        since_seconds,
+        tally,
+        is_blind,
     )
 
 
@@ -273,7 +291,8 @@ def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
             beat=lambda start: cast("None", beat_first(ledger.storage, start)),
             seen=rivalry.note if rivalry.matters else None,
             is_alone=rivalry.is_alone,
-            lazily=not (request.overwrites or ledger.config.is_placed),
+            # What was decided before it in the same entry need not be on the timeline yet: nothing may be read then.
+            lazily=opening.is_blind and not (request.overwrites or request.is_partial or ledger.config.is_placed),
         )
         ledger.confirmed()  # another process may have decided it
         rivalry.settle(start)

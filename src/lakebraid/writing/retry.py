@@ -103,7 +103,7 @@ def _begin_with(
     table: Destination, request: WriteRequest, rows: Any, evaluated: Evaluated | None, afterwards: Afterwards | None
 ) -> Transaction:
     """A transaction with these rows. They are checked before it begins: what does not fit leaves no trace."""
-    opening = open_write(table.writing, table.source, request, evaluated=evaluated)
+    opening = open_write(table.writing, table.source, request, evaluated=evaluated, is_blind=True)
     rows = opening.checked(rows)
     transaction = Transaction(opening, afterwards)
     try:

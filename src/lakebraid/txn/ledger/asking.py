@@ -137,7 +137,7 @@ def carry(
     touched = {number: mask for number, mask in state.touched.items() if number > since}
     state = touching(replace(state, decided=remembered, touched=touched), slot, touches)
     files = list[tuple[str, str]]()
-    wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)]
+    wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)[: limits.ASKS_DECIDED_MAX]]
     clock = format_instant_time(table.clock.now_ms(), table.config.zone) if wanted else ""
     # What begins comes before what is published: so files that need not wait for each other lie side by side, and still
     # times appear on the timeline in the order in which they were given.

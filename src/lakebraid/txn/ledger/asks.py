@@ -72,12 +72,15 @@ def parse_asks(names: Iterable[str]) -> tuple[Ask, ...]:
 
 
 def counting(asks: Sequence[Ask], state: LedgerState, slot: int) -> list[Ask]:
-    """The asks that count in a slot, one for each wish (LEDGER, G1): neither decided, nor too old to be remembered."""
+    """The asks that count in a slot, one for each wish (LEDGER, G1): neither decided, nor too old to be remembered.
+
+    An entry decides the first of them, as many as it may (`limits.ASKS_DECIDED_MAX`); the others wait for the next.
+    """
     chosen: dict[str, Ask] = {}
     for ask in asks:
         if ask.seen < slot <= ask.seen + limits.ASK_ENTRIES_MAX and ask.id not in state.decided:
             chosen.setdefault(ask.id, ask)
-    return list(chosen.values())[: limits.ASKS_DECIDED_MAX]
+    return list(chosen.values())
 
 
 def is_dead(ask: Ask, state: LedgerState, number: int) -> bool:
