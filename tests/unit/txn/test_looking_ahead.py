@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lakebraid import limits
-from lakebraid.errors import BatchRepeated
+from lakebraid.errors import BatchRepeated, ObjectExists
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
@@ -36,11 +38,11 @@ def storage() -> MemoryStorage:
     return storage
 
 
-def near(storage: MemoryStorage) -> Ledger:
+def near(storage: Any) -> Ledger:
     return Ledger(TableAt(storage, load_config(storage)[0], storage.clock))
 
 
-def far(storage: MemoryStorage) -> Ledger:
+def far(storage: Any) -> Ledger:
     on = Ledger(TableAt(storage, load_config(storage)[0], storage.clock), company=FarCompany())
     on.newest()  # from now on it asks before it looks
     return on
@@ -78,6 +80,21 @@ def test_what_was_decided_before_a_beginning_in_the_same_entry_is_there_for_thos
     assert (newest.kind, newest.time) == ("publish", changing.instant), "one entry has decided both"
     assert {r["v"] for r in author.to_arrow().to_pylist() if r["id"] == "a"} == {"after"}
     changing.abort()
+
+
+def test_an_ask_that_the_store_has_put_twice_counts_as_asked_for(storage: MemoryStorage) -> None:
+    """Its author is told that the object exists, and must not take that for nothing asked: it could be decided after a refusal."""
+    watched = WatchedStorage(storage)
+    author = far(watched)
+    start = begin_write(author, "author")
+
+    def tell_that_it_exists(call: Call) -> None:
+        if is_ask(call):
+            raise ObjectExists("exists", path=call.target)
+
+    watched.after = tell_that_it_exists
+    completion = publish_write(author, "author", start, lambda _: CommitMetadata())
+    assert f".hoodie/timeline/{start}_{completion}.deltacommit" in [i.name for i in storage.list(".hoodie/timeline")]
 
 
 def test_asks_that_fill_an_entry_hold_up_nobody_who_asks_after_them(
