@@ -111,6 +111,24 @@ def test_asks_that_fill_an_entry_hold_up_nobody_who_asks_after_them(
     assert sum("/a." in info.name for info in storage.list(LEDGER)) <= 1
 
 
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_turn_that_a_dead_process_has_asked_for_holds_up_nobody_who_asks(
+    storage: MemoryStorage, is_older: bool
+) -> None:
+    """Of those who asked each waited for the others to let it pass (found by the torture on S3: no decision for minutes)."""
+    on = far(storage)
+    storage.create(f"{LEDGER}/turn.05289.{'d' * 16}", b"")
+    if is_older:
+        storage.clock.sleep(60)
+    began = storage.clock.monotonic()
+    starts = [begin_write(on, f"alive {number}") for number in range(3)]
+    assert {*on.newest().state.open} == {*starts}
+    assert storage.clock.monotonic() - began < 60
+    storage.clock.sleep(60)
+    begin_write(on, "alive 4")
+    assert not [info.name for info in storage.list(LEDGER) if "/turn." in info.name]
+
+
 def test_a_commit_that_was_written_down_by_an_older_schema_is_written_down_anew(storage: MemoryStorage) -> None:
     author, other, written = far(storage), near(storage), list[str | None]()
     start = begin_write(author, "author")

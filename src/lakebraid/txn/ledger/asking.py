@@ -22,6 +22,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
 from lakebraid.txn.ledger.rounds import Already, Wanted
+from lakebraid.txn.ledger.turns import patience_seconds
 from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply, touching
 
 if TYPE_CHECKING:
@@ -188,8 +189,9 @@ def _further(
     if rank is None:
         _poll(clock)
         return ledger.newest()
-    until = since + _help_seconds(ledger, entry, rank)
-    if not ledger.watch.turns and (until <= since or clock.monotonic() >= until):
+    turn_seconds = patience_seconds(ledger.watch.turns) if ledger.watch.turns else 0.0
+    until = since + max(_help_seconds(ledger, entry, rank), turn_seconds)
+    if until <= since or clock.monotonic() >= until:
         wish = attempted.wish
 
         def shown(state: LedgerState) -> object:

@@ -19,7 +19,7 @@ from lakebraid.clock import Clock
 from lakebraid.digits import whole_number
 from lakebraid.errors import StorageError
 from lakebraid.storage.protocol import ObjectInfo, Storage
-from lakebraid.txn.ledger.entries import LEDGER, parse_entry_name
+from lakebraid.txn.ledger.entries import LEDGER
 
 _MARK: Final = f"{LEDGER}/turn."
 """Sorts after all entries, so that listing what comes after an entry shows it."""
@@ -62,12 +62,12 @@ class Turn:
 
 
 def asking(infos: Iterable[ObjectInfo]) -> tuple[list[str], list[str]]:
-    """The marks in a listing of the ledger, and those that dead processes left: older than the newest entry by long."""
+    """The marks in a listing of the ledger, and those that dead processes left: older than the newest object by long."""
     infos = list(infos)
     marks = [info for info in infos if info.name.startswith(_MARK)]
     if not marks:
         return [], []
-    newest_ms = max((info.modified_ms for info in infos if parse_entry_name(info.name) is not None), default=0)
+    newest_ms = max(info.modified_ms for info in infos)
     stale = [
         info.name for info in marks if newest_ms - info.modified_ms > max(limits.TURN_MS_MAX, 2 * _wanted_ms(info.name))
     ]
