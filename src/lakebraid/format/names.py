@@ -88,6 +88,11 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     return None if match is None else BaseFileName(*match.groups())
 
 
+def in_partition(partition: str, name: str) -> str:
+    """The name below the table of a file in a partition; the empty partition is the table's own folder."""
+    return f"{partition}/{name}" if partition else name
+
+
 class State(enum.StrEnum):
     """How far an instant has come, in Hudi's own words."""
 

@@ -11,10 +11,9 @@ from typing import Final
 
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound, StorageError
-from lakebraid.format.names import MarkerName, parse_data_file, parse_marker
+from lakebraid.format.names import MarkerName, in_partition, parse_data_file, parse_marker
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.new_files import MARKERS
 from lakebraid.txn.liveness.heartbeat import heartbeat_name
 
