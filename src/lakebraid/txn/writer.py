@@ -24,7 +24,8 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.table.view import load_view
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, load_newest_map
-from lakebraid.txn.checks.overwrites import Placement, listed_ids
+from lakebraid.txn.checks.overwrites import listed_ids
+from lakebraid.txn.checks.rivalry import Placement
 from lakebraid.txn.hudi.lock import Lock, hudi_lock
 from lakebraid.txn.ledger.asking import Company
 from lakebraid.txn.ledger.entries import Entry
@@ -59,6 +60,8 @@ class Writing:
         self._company = Company()
         self._schema: TableSchema | None = None
         self._map = NO_MAP
+        self._writable: tuple[TableConfig, Mapping[str, str]] | None = None
+        """Settings that were found to be writable; while they stay as they are, they are."""
 
     def settings(self) -> tuple[TableConfig, Mapping[str, str]]:
         """The table's settings as they are now; UnsupportedTable if we must not write it."""
@@ -73,7 +76,9 @@ class Writing:
     def check_writable(self, config: TableConfig, properties: Mapping[str, str]) -> None:
         """UnsupportedTable if we must not write a table with these properties."""
         if properties.get(FIXED_IDS) == "true":
-            check_writable(config, properties, self.storage.url)
+            if self._writable != (config, properties):
+                check_writable(config, properties, self.storage.url)
+                self._writable = (config, properties)
             return
         _, folders = self.storage.list_folder(".hoodie/.bucket_index")
         completed = self.completions(config) if config.timezone == "LOCAL" else None
@@ -83,7 +88,7 @@ class Writing:
 
     def ledger(self, config: TableConfig) -> Ledger:
         """A new ledger, which knows what the last one of this process knew."""
-        lock: Lock | None = hudi_lock(self.at(config))
+        lock: Lock | None = None if config.lock_provider is None else hudi_lock(self.at(config))
         known, applied = self._newest
         ledger = Ledger(self.at(config), is_shared=lock is not None, company=self._company)
         if lock is not None:
@@ -139,6 +144,8 @@ class Writing:
         table's schema as it is now, not the one its writer began with.
         """
         is_unchanged = begun is not None and now.state.schema_file == begun.file and not now.ledger.is_shared
+        if begun is not None and is_unchanged and own.equals(begun.columns):
+            return begun.text  # RFC-82, row 4: nothing changed
         current = begun if is_unchanged else self.schema(now.ledger)
         columns = None if current is None else current.columns
         before = None if begun is None else begun.columns

@@ -31,14 +31,12 @@ from lakebraid.tasks.writing.inputs import is_repeatable
 from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.actions.write import begin_write
-from lakebraid.txn.checks.overwrites import Placement
-from lakebraid.txn.checks.rivalry import Rivalry
+from lakebraid.txn.checks.rivalry import Placement, Rivalry
 from lakebraid.txn.checks.single_writer import clear_dead
-from lakebraid.txn.hudi.lock_owner import process_name
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.liveness.heartbeat import beat_first
+from lakebraid.txn.liveness.heartbeat import beat_first, process_name
 from lakebraid.txn.writer import TableSchema, Writing
 from lakebraid.writing.engines import Engines
 from lakebraid.writing.operations.overwrite import Overwriting, check_overwrite

@@ -22,8 +22,7 @@ from lakebraid.txn.cdc_slices import with_slices_before
 from lakebraid.txn.checks.file_groups import WRITER
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.liveness.heartbeat import beat_interval_ms
-from lakebraid.txn.liveness.markers import forget
+from lakebraid.txn.liveness.heartbeat import beat_interval_ms, forget
 from lakebraid.txn.refusals import given_up, refused
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.begin import Beginning, Opening, begin

@@ -22,7 +22,7 @@ from lakebraid.tasks.writing.base_file import put_seeds
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Decision, Round
-from lakebraid.txn.liveness.markers import forget
+from lakebraid.txn.liveness.heartbeat import forget
 from lakebraid.txn.writer import FIXED_IDS
 
 

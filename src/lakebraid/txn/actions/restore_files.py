@@ -29,7 +29,7 @@ from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
-from lakebraid.txn.liveness.markers import forget
+from lakebraid.txn.liveness.heartbeat import forget
 
 T = TypeVar("T")
 _UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)
