@@ -21,7 +21,7 @@ from lakebraid.model.schema.rfc82 import resolve
 from lakebraid.model.writable import check_writable
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
-from lakebraid.table.loading import load_config
+from lakebraid.table.loading import Settings, load_settings
 from lakebraid.table.view import load_view
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, load_newest_map
 from lakebraid.txn.checks.overwrites import listed_ids
@@ -60,14 +60,16 @@ class Writing:
         self._company = Company()
         self._schema: TableSchema | None = None
         self._map = NO_MAP
+        self._settings: Settings | None = None
         self._writable: tuple[TableConfig, Mapping[str, str]] | None = None
         """Settings that were found to be writable; while they stay as they are, they are."""
 
     def settings(self) -> tuple[TableConfig, Mapping[str, str]]:
         """The table's settings as they are now; UnsupportedTable if we must not write it."""
-        config, properties = load_config(self.storage)
-        self.check_writable(config, properties)
-        return config, {**properties, **self._told}
+        found = load_settings(self.storage, self._settings)
+        self.check_writable(found.config, found.properties)
+        self._settings = found
+        return found.config, {**found.properties, **self._told}
 
     def at(self, config: TableConfig) -> TableAt:
         """The table with a configuration that was read of it."""

@@ -65,7 +65,8 @@ class OwnSchema:
             stated = fit_schema(without_meta(incoming))  # the first rows of a table without schema state it
             check_ordering(stated, config, "Nothing was written.")
             return stated
-        return evolved(columns, incoming, config) if self.evolves else columns
+        brings_nothing = not self.evolves or incoming.equals(columns)
+        return columns if brings_nothing else evolved(columns, incoming, config)
 
     def restate(self, change: Callable[[pa.Schema], pa.Schema], url: str) -> None:
         columns = self.columns
@@ -174,7 +175,7 @@ def open_write(
     """
     since_seconds = writing.clock.monotonic()
     token, name = request.token or writing.clock.token(), request.writer or process_name()
-    batch = named_batch(request.writer, request.batch, request.stream)
+    batch = None if request.batch is None else named_batch(request.writer, request.batch, request.stream)
     check_schema_conflict(request.schema_conflict)
     config, properties = writing.settings()
     if request.overwrites:

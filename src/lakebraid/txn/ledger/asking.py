@@ -8,7 +8,7 @@ once, however late its objects appear (LEDGER, G1 and G2), and that it is told o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -79,9 +79,8 @@ class Attempted:
 
 def is_to_ask(ledger: Ledger, wish: Wish, attempted: Attempted) -> bool:
     """Whether a wish is put as an ask: it must be, once it was, so that it is decided once (LEDGER, G2)."""
-    if ledger.is_shared or wish_text(wish) is None:
-        return False
-    return bool(attempted.wish) or ledger.company.is_there
+    is_wanted = bool(attempted.wish) or ledger.company.is_there
+    return is_wanted and not ledger.is_shared and wish_text(wish) is not None
 
 
 def ask(
@@ -104,12 +103,12 @@ def ask(
 
 
 def carry(
-    table: TableAt, state: LedgerState, slot: int, names: Iterable[str]
+    table: TableAt, state: LedgerState, slot: int, names: Collection[str]
 ) -> tuple[LedgerState, tuple[tuple[str, str], ...]]:
     """The state with the asks decided that count among these names, and the timeline files of these with their sources."""
     remembered = {w: d for w, d in state.decided.items() if d.number > slot - limits.ASK_ENTRIES_MAX}
     state, files = replace(state, decided=remembered), list[tuple[str, str]]()
-    wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)]
+    wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)] if names else []
     clock = format_instant_time(table.clock.now_ms(), table.config.zone) if wanted else ""
     # What begins comes before what is published: so files that need not wait for each other lie side by side, and still
     # times appear on the timeline in the order in which they were given.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +19,7 @@ FOLDER: Final = ".hoodie/.lakebraid"
 LEDGER: Final = f"{FOLDER}/ledger"
 STAGED: Final = f"{FOLDER}/staged"
 _DIGITS: Final = 20
+_ENTRY: Final = re.compile(rf"{LEDGER}/([0-9]{{{_DIGITS}}})")
 FORMAT_VERSION: Final = 2
 """The second one remembers how asks were decided; an entry of the first has none."""
 _NEVER: Final = "0" * 17
@@ -185,8 +187,8 @@ def entry_name(number: int) -> str:
 
 def parse_entry_name(name: str) -> int | None:
     """The number of an entry, from its full name; None for anything else that lies there."""
-    folder, _, digits = name.rpartition("/")
-    return whole_number(digits, _DIGITS) if folder == LEDGER and len(digits) == _DIGITS else None
+    found = _ENTRY.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 def staged_name(number: int, token: str) -> str:

@@ -78,7 +78,7 @@ class Ledger:
     _asking: list[str] = field(default_factory=list)
     """Marks of those who ask for their turn, as the last listing showed them."""
     names: list[str] = field(default_factory=list)
-    """What the last listing showed."""
+    """What the last listing showed beside the entries: asks, marks, and those who ask for their turn."""
     _dead_staged: list[str] = field(default_factory=list)
     """Staged objects that are no longer needed; removed with the next ones."""
 
@@ -131,7 +131,8 @@ class Ledger:
         DecisionUnknown if the store stopped answering while the decision may have been made.
         """
         attempted = Attempted()
-        with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
+        may_ask = self.may_ask and not self.is_shared
+        with Turn(self.storage, self.clock) if may_ask else contextlib.nullcontext() as turn:
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
                     with self.lock(self._stand_in) as hold:
@@ -147,7 +148,8 @@ class Ledger:
                     raise
                 if found is not None:
                     return found.value
-                turn.lost(attempt + 1)
+                if turn is not None:
+                    turn.lost(attempt + 1)
                 self._stand_back(attempt)
         reason = (
             f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster, or no answer."
@@ -330,7 +332,9 @@ class Ledger:
 
     def _tidy(self, before: Entry, mine: Entry) -> None:
         """Removes staged objects and old entries; what a failure leaves is swept later."""
-        dead = [source for source, _ in mine.files] + dead_names(self.names, mine.state, mine.number)
+        dead = [source for source, _ in mine.files]
+        if self.names:
+            dead += dead_names(self.names, mine.state, mine.number)
         self._dead_staged += sorted({*dead}.difference(self._dead_staged))
         if any(told.number == mine.number for told in mine.state.decided.values()):
             with contextlib.suppress(StorageError):
@@ -346,11 +350,12 @@ class Ledger:
 
     def _let_others_go(self, entry: Entry, attempted: Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""
-        until = self.clock.monotonic() + patience_seconds(self._asking)
-        while self._asking and not (attempted.has_waited or self.may_ask or self.is_shared):
-            self.clock.sleep(0.005 + 0.02 * self.clock.random())
-            entry = self.newest()
-            attempted.has_waited = self.clock.monotonic() > until
+        if self._asking:
+            until = self.clock.monotonic() + patience_seconds(self._asking)
+            while self._asking and not (attempted.has_waited or self.may_ask or self.is_shared):
+                self.clock.sleep(0.005 + 0.02 * self.clock.random())
+                entry = self.newest()
+                attempted.has_waited = self.clock.monotonic() > until
         attempted.has_waited = True
         return entry
 
@@ -358,12 +363,13 @@ class Ledger:
         begun = self.clock.monotonic()
         infos = self.storage.list(LEDGER, after=entry_name(number))
         self.company.call_seconds = self.clock.monotonic() - begun
-        self.names = [info.name for info in infos]
-        self._asking, stale = asking(infos)
+        numbers = [parse_entry_name(info.name) for info in infos]
+        self.names = [info.name for info, found in zip(infos, numbers, strict=True) if found is None]
+        self._asking, stale = asking(infos) if self.names else ([], [])
         if stale:
             with contextlib.suppress(StorageError):
                 self.storage.delete(stale)
-        return sorted(n for info in infos if (n := parse_entry_name(info.name)) is not None)
+        return sorted(found for found in numbers if found is not None)
 
     def _numbers_below(self, number: int) -> Iterator[int]:
         return (
