@@ -131,8 +131,9 @@ class Ledger:
         DecisionUnknown if the store stopped answering while the decision may have been made.
         """
         attempted = Attempted()
-        may_ask = self.may_ask and not self.is_shared
-        with Turn(self.storage, self.clock) if may_ask else contextlib.nullcontext() as turn:
+        with (
+            Turn(self.storage, self.clock) if self.may_ask and not self.is_shared else contextlib.nullcontext() as turn
+        ):
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
                     with self.lock(self._stand_in) as hold:
@@ -332,9 +333,9 @@ class Ledger:
 
     def _tidy(self, before: Entry, mine: Entry) -> None:
         """Removes staged objects and old entries; what a failure leaves is swept later."""
-        dead = [source for source, _ in mine.files]
-        if self.names:
-            dead += dead_names(self.names, mine.state, mine.number)
+        dead = [source for source, _ in mine.files] + (
+            dead_names(self.names, mine.state, mine.number) if self.names else []
+        )
         self._dead_staged += sorted({*dead}.difference(self._dead_staged))
         if any(told.number == mine.number for told in mine.state.decided.values()):
             with contextlib.suppress(StorageError):
@@ -350,12 +351,11 @@ class Ledger:
 
     def _let_others_go(self, entry: Entry, attempted: Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""
-        if self._asking:
-            until = self.clock.monotonic() + patience_seconds(self._asking)
-            while self._asking and not (attempted.has_waited or self.may_ask or self.is_shared):
-                self.clock.sleep(0.005 + 0.02 * self.clock.random())
-                entry = self.newest()
-                attempted.has_waited = self.clock.monotonic() > until
+        until = self.clock.monotonic() + (patience_seconds(self._asking) if self._asking else 0)
+        while self._asking and not (attempted.has_waited or self.may_ask or self.is_shared):
+            self.clock.sleep(0.005 + 0.02 * self.clock.random())
+            entry = self.newest()
+            attempted.has_waited = self.clock.monotonic() > until
         attempted.has_waited = True
         return entry
 
@@ -363,13 +363,12 @@ class Ledger:
         begun = self.clock.monotonic()
         infos = self.storage.list(LEDGER, after=entry_name(number))
         self.company.call_seconds = self.clock.monotonic() - begun
-        numbers = [parse_entry_name(info.name) for info in infos]
-        self.names = [info.name for info, found in zip(infos, numbers, strict=True) if found is None]
+        self.names = [info.name for info in infos if parse_entry_name(info.name) is None]
         self._asking, stale = asking(infos) if self.names else ([], [])
         if stale:
             with contextlib.suppress(StorageError):
                 self.storage.delete(stale)
-        return sorted(found for found in numbers if found is not None)
+        return sorted(n for info in infos if (n := parse_entry_name(info.name)) is not None)
 
     def _numbers_below(self, number: int) -> Iterator[int]:
         return (
