@@ -86,8 +86,8 @@ BESIDE_HUDI = (
         ),
     ),
     Mutant(
-        "a job of Hudi may complete after a restore was decided that takes it back", "restore", "lakebraid.txn.ledger.ledger",
-        "Ledger._apply_restore", "if is_true:", "if False:",
+        "a job of Hudi may complete after a restore was decided that takes it back", "restore", "lakebraid.txn.ledger.applying",
+        "apply_restore", "if is_applied:", "if False:",
         ("9",),
         {
             **_SHARED, "rates": Rates(pause=0.03), "timeout_ms": 4000,

@@ -37,9 +37,11 @@ OF_GROUPS = (
         elsewhere=(("lakebraid.txn.ledger.timeline_copies", "since_of", "newest.time if", "None if"),),
     ),
     Mutant(
-        "the mark of an entry comes before its files, which appear side by side", "G7", _LEDGER, "Ledger._enter",
-        "if before_applied is not None:",
-        'self.storage.create(mark_name(mine.number), b"")\n    if before_applied is not None:',
+        "the mark of an entry comes before its files, which appear side by side", "G7", _LEDGER, "Ledger._conclude",
+        "if not self._apply(mine) and self.is_shared:",
+        "from lakebraid.txn.ledger.asks import mark_name\n"
+        '    self.storage.create(mark_name(mine.number), b"")\n'
+        "    if not self._apply(mine) and self.is_shared:",
         ("11", "1", "2", "3", "13", "16", "18", "9"), _GROUPED,
     ),
     Mutant(
@@ -63,7 +65,7 @@ OF_ASKS = (
     ),
     Mutant(
         "outcomes are forgotten before asks expire", "G1", _ASKING, "carry",
-        "d.number > slot - limits.ASK_ENTRIES_MAX", "d.number >= slot",
+        "d.number > since", "d.number >= slot",
         ("23",), _BUSY,
     ),
     Mutant(

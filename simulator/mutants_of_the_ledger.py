@@ -73,16 +73,16 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a writer creates its own inflight", "H5", _WRITE, "begin_write",
-        "return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)",
+        "return ledger.decide(decider, rule, before_applied=beat, lazily=lazily)",
         "start = ledger.decide(decider, rule, before_applied=beat)\n"
-        "    import contextlib\n"
-        "    with contextlib.suppress(Exception):\n"
-        '        ledger.storage.create(f".hoodie/timeline/{start}.deltacommit.inflight", b"")\n'
-        "    return start",
+        "        import contextlib\n"
+        "        with contextlib.suppress(Exception):\n"
+        '            ledger.storage.create(f".hoodie/timeline/{start}.deltacommit.inflight", b"")\n'
+        "        return start",
         ("9", "16", "6"), {"rates": _PAUSES, "timeout_ms": 300},
         (
             ("for s in (State.REQUESTED, State.INFLIGHT)", "for s in (State.REQUESTED,)"),
-            ("if seen is None and not adds_base", "if False and not adds_base"),
+            ('if not (is_alone or adds_base or action == "replacecommit"):', "if False:"),
             ("strict=True", "strict=False"),
         ),
     ),
@@ -108,8 +108,8 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "files are listed before the timeline", "H6", _LOADING, "load_table",
-        "before = _timeline_files(table)\n        files, partitions = _list_files(table.storage)",
-        "files, partitions = _list_files(table.storage)\n        before = _timeline_files(table)",
+        "before, entries = _first_look(table)\n        (files, partitions), newest =",
+        "files, partitions = _list_files(table.storage)\n        before, entries = _first_look(table)\n        _, newest =",
         ("1", "2", "13", "5", "14", "no crash"),
         {**_SMALL, "actors": (("writer", 3), ("writer", 3), ("compactor", 2), ("reader", 5), ("reader", 5))},
     ),

@@ -9,7 +9,7 @@ from simulator.faults import Rates
 from simulator.planting import Mutant
 
 _WISHES = "lakebraid.txn.ledger.wishes"
-_STATS = "lakebraid.txn.stats"
+_TOUCHES = "lakebraid.txn.touches"
 _ASKING: dict[str, Any] = {
     "eager": True, "whole": True, "executors": False, "refusals": 0.0, "aborts": 0.0, "call_ms": 20, "switch": 0.6,
     "depth": 0, "rates": Rates(pause=0.02, slow=0.03, late=0.02),
@@ -55,7 +55,7 @@ OF_WISHES = (
         "if _has_changed(state, number, seen):", "if False:", ("12",), _OPTIMISTIC,
     ),
     Mutant(
-        "a commit of an optimistic table leaves no mask of its buckets", "G10", _STATS, "mask_of",
+        "a commit of an optimistic table leaves no mask of its buckets", "G10", _TOUCHES, "mask_of",
         "return _mask(", "return 0 and _mask(", ("12",), _OPTIMISTIC,
     ),
     Mutant(
@@ -64,11 +64,11 @@ OF_WISHES = (
         (*_LOST, "20"), _CLUSTERED,
     ),
     Mutant(
-        "masks do not tell that new keys were brought", "G10", _STATS, "_keys_mask",
+        "masks do not tell that new keys were brought", "G10", _TOUCHES, "_keys_mask",
         "if not config.has_filters:", "if True:", ("21",), _MOR,
     ),
     Mutant(
-        "the mask of a clustering does not name the groups that it replaces", "G10", _STATS, "touched_by",
+        "the mask of a clustering does not name the groups that it replaces", "G10", _TOUCHES, "touched_by",
         "for partition, ids in content.replaced.items() for file_id in ids", "for partition, ids in () for file_id in ids",
         _LOST, _POLITE,
     ),

@@ -67,9 +67,31 @@ class Loaded:
     partitions: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a table, and the bytes that say so: None where a backup has a say."""
+
+    data: bytes | None
+    config: TableConfig
+    properties: Mapping[str, str]
+
+
+def load_settings(storage: Storage, known: Settings | None) -> Settings:
+    """The table's settings as they are now: those that are `known`, if the same bytes are still there."""
+    main = _maybe(storage, PROPERTIES)
+    if known is not None and main is not None and main == known.data:
+        return known
+    properties = _properties(storage, main)
+    data = None if needs_backup(main, storage.url) else main
+    return Settings(data, parse_config(properties, storage.url), properties)
+
+
 def load_properties(storage: Storage) -> dict[str, str]:
     """hoodie.properties, or its backup while an update is under way (FORMAT, section 2)."""
-    main = _maybe(storage, PROPERTIES)
+    return _properties(storage, _maybe(storage, PROPERTIES))
+
+
+def _properties(storage: Storage, main: bytes | None) -> dict[str, str]:
     backup = _maybe(storage, PROPERTIES + ".backup") if needs_backup(main, storage.url) else None
     if main is None and backup is None:
         _explain_absence(storage)

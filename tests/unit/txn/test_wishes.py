@@ -51,7 +51,7 @@ from lakebraid.txn.ledger.wishes import (
     publish_wish,
 )
 from lakebraid.txn.liveness.leases import advance_consumer, drop_consumer, drop_lease, register_consumer, take_lease
-from lakebraid.txn.stats import mask_of
+from lakebraid.txn.touches import mask_of
 from tests.kit.far import FarCompany
 from tests.kit.scene import Call, Scene, TickingClock, WatchedStorage, make_table, once, row, table_on
 

@@ -53,6 +53,16 @@ def to_bools(array: pa.Array) -> npt.NDArray[np.bool_]:
     return _view(array.cast(pa.uint8()), np.bool_)
 
 
+def flagged(flags: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Which of the booleans are true; a null is not. Not to be written to.
+
+    >>> flagged(pa.chunked_array([[True, None], [False]])).tolist()
+    [True, False, False]
+    """
+    whole = flags.combine_chunks() if isinstance(flags, pa.ChunkedArray) else flags
+    return to_bools(filled(whole, value=False))
+
+
 def filled(array: pa.Array, value: float) -> pa.Array:
     """The array with this value instead of nulls."""
     return pc.fill_null(array, value) if array.null_count else array

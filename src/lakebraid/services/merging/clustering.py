@@ -47,7 +47,7 @@ from lakebraid.txn.checks.file_groups import UPDATES, Rivals, begun, groups_text
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.stats import mask_of
+from lakebraid.txn.touches import mask_of
 
 ACTIVE_FROM: Final = "lakebraid.active_from"
 """In a plan's extra metadata: where the timeline began when it was made; who has left it since is looked up in the history."""

@@ -20,7 +20,7 @@ from lakebraid.txn.ledger.entries import PendingPlan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.ledger.wishes import claim_wish, finish_wish, release_wish
-from lakebraid.txn.stats import touched_by
+from lakebraid.txn.touches import touched_by
 
 
 def decide_plan(

@@ -26,7 +26,7 @@ from lakebraid.tasks.lookup.find import file_keys
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.file_groups import writer_of
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.stats import brings_keys
+from lakebraid.txn.touches import brings_keys
 
 _TIME = "_hoodie_commit_time"
 

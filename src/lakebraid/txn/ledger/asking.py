@@ -8,7 +8,7 @@ once, however late its objects appear (LEDGER, G1 and G2), and that it is told o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -73,9 +73,8 @@ class Attempted:
 
 def is_to_ask(ledger: Ledger, wish: Wish, attempted: Attempted) -> bool:
     """Whether a wish is put as an ask: it must be, once it was, so that it is decided once (LEDGER, G2)."""
-    if ledger.is_shared or wish_text(wish) is None:
-        return False
-    return bool(attempted.wish) or ledger.is_far
+    is_wanted = bool(attempted.wish) or ledger.is_far
+    return is_wanted and not ledger.is_shared and wish_text(wish) is not None
 
 
 def put_ask(ledger: Ledger, entry: Entry, wanted: Wanted[Any], attempted: Attempted) -> list[str]:
@@ -126,7 +125,7 @@ def ask(ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attemp
 
 
 def carry(
-    table: TableAt, state: LedgerState, slot: int, names: Iterable[str], *, touches: int
+    table: TableAt, state: LedgerState, slot: int, names: Collection[str], *, touches: int
 ) -> tuple[LedgerState, tuple[tuple[str, str], ...]]:
     """The state with the asks decided that count among these names, and the timeline files of these with their sources.
 
@@ -137,7 +136,8 @@ def carry(
     touched = {number: mask for number, mask in state.touched.items() if number > since}
     state = touching(replace(state, decided=remembered, touched=touched), slot, touches)
     files = list[tuple[str, str]]()
-    wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)[: limits.ASKS_DECIDED_MAX]]
+    waiting = counting(parse_asks(names), state, slot)[: limits.ASKS_DECIDED_MAX] if names else []
+    wanted = [(one, one.wish()) for one in waiting]
     clock = format_instant_time(table.clock.now_ms(), table.config.zone) if wanted else ""
     # What begins comes before what is published: so files that need not wait for each other lie side by side, and still
     # times appear on the timeline in the order in which they were given.

@@ -153,7 +153,9 @@ class Ledger:
         """
         attempted, patience = Attempted(), Patience(self.clock)
         asked = Asked(before_applied, lazily)
-        with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
+        with (
+            Turn(self.storage, self.clock) if self.may_ask and not self.is_shared else contextlib.nullcontext() as turn
+        ):
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
                     with self.lock(self._stand_in) as hold:
@@ -170,7 +172,8 @@ class Ledger:
                     raise
                 if found is not None:
                     return found.value
-                turn.lost(attempt + 1)
+                if turn is not None:
+                    turn.lost(attempt + 1)
                 self._stand_back(attempt)
         reason = f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster."
         if attempted.is_unsettled:
@@ -372,7 +375,7 @@ class Ledger:
 
     def _let_others_go(self, entry: Entry, attempted: Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""
-        until = self.clock.monotonic() + patience_seconds(self.watch.turns)
+        until = self.clock.monotonic() + (patience_seconds(self.watch.turns) if self.watch.turns else 0)
         while self.watch.turns and not (attempted.has_waited or self.may_ask or self.is_shared):
             self.clock.sleep(0.005 + 0.02 * self.clock.random())
             entry = self.newest()

@@ -32,7 +32,8 @@ class Leftovers:
         `wish` is the process's own; what is left of a beginning `may_wait` for the next decision.
         """
         watch, storage = self.watch, self.watch.storage
-        dead = [source for source, _ in mine.files] + dead_names(watch.names, mine.state, mine.number)
+        dead = [source for source, _ in mine.files]
+        dead += dead_names(watch.names, mine.state, mine.number) if watch.names else []
         self.held += sorted({*dead}.difference(self.held))
         if any(told.number == mine.number and other != wish for other, told in mine.state.decided.items()):
             with contextlib.suppress(StorageError):

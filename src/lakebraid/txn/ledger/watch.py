@@ -44,7 +44,7 @@ class Watch:
     company: Company
     known: Entry | None = None
     names: list[str] = field(default_factory=list)
-    """What the last listing showed."""
+    """What the last listing showed beside the entries: asks, marks, and those who ask for their turn."""
     turns: list[str] = field(default_factory=list)
     """Marks of those who ask for their turn, as the last listing showed them."""
     _peeked: Entry | None = None
@@ -104,8 +104,8 @@ class Watch:
         begun = self.clock.monotonic()
         infos = self.storage.list(LEDGER, after=entry_name(number))
         self.company.call_seconds = self.clock.monotonic() - begun
-        self.names = [info.name for info in infos]
-        self.turns, stale = asking(infos)
+        self.names = [info.name for info in infos if parse_entry_name(info.name) is None]
+        self.turns, stale = asking(infos) if self.names else ([], [])
         if stale:
             with contextlib.suppress(StorageError):
                 self.storage.delete(stale)
