@@ -47,7 +47,8 @@ def prepare(
             _check_ordered(ready.column(name), name)
     check_distinct_keys(ready, config.record_keys)
     check_partition_values(ready, config)
-    check_sizes(ready, config.record_keys)
+    if ready.nbytes > min(limits.KEY_BYTES_MAX, limits.ROW_BYTES_MAX):  # else no row and no key is too large
+        check_sizes(ready, config.record_keys)
     return ready
 
 

@@ -24,6 +24,7 @@ from lakebraid.format.names import (
     entry_name,
     parse_data_file,
     parse_entry_name,
+    parse_timeline_file,
 )
 from lakebraid.format.properties import choose_properties, needs_backup
 from lakebraid.format.timeline.commit import CommitMetadata, parse_commit
@@ -148,6 +149,15 @@ def load_names(table: TableAt) -> list[str]:
     names = table.storage.list_names(table.config.timeline_folder)
     _check_count(table.storage, len(names))
     return names
+
+
+def names_beyond(table: TableAt, time: str) -> list[str]:
+    """The timeline's files of instants that begin after a time."""
+    folder = table.config.timeline_folder
+    # '~' sorts after every character of a timeline file's name: what starts at that time is known.
+    newer = table.storage.list(folder, after=f"{folder}/{time}~")
+    names = (info.name for info in newer if info.name.count("/") == folder.count("/") + 1)
+    return [name for name in names if parse_timeline_file(name.rpartition("/")[2]) is not None]
 
 
 def recent_timeline(

@@ -79,6 +79,12 @@ def write_stats(files: Iterable[StagedFile], start: str) -> dict[str, tuple[Writ
     return {partition: tuple(found) for partition, found in stats.items()}
 
 
+def brings_keys(stat: WriteStat) -> bool:
+    """Whether a file may hold keys that were not there before; log files hold none where keys are looked up."""
+    is_rewrite = stat.prev_commit not in (None, "", "null")
+    return stat.path is not None and stat.path.endswith(".parquet") and not (is_rewrite and stat.num_inserts == 0)
+
+
 def _base_stat(file: StagedFile) -> WriteStat:
     return WriteStat(
         file_id=file.file_id,

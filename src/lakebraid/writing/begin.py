@@ -40,9 +40,8 @@ from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import beat_first, process_name
 from lakebraid.txn.writer import SettingsChanged, TableSchema, Writing
-from lakebraid.writing.engines import Engines
 from lakebraid.writing.operations.overwrite import Overwriting, check_overwrite
-from lakebraid.writing.request import SCHEMA_CONFLICT, WriteRequest, check_schema_conflict
+from lakebraid.writing.request import SCHEMA_CONFLICT, Engines, WriteRequest, check_schema_conflict
 
 
 @dataclass

@@ -27,8 +27,8 @@ from lakebraid.txn.liveness.heartbeat import beat_interval_ms, forget
 from lakebraid.txn.refusals import given_up, refused
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.begin import Beginning, Opening, begin
-from lakebraid.writing.engines import Engines
 from lakebraid.writing.gate import Gate
+from lakebraid.writing.request import Engines
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.stage import Looking, Staging
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lakebraid import limits
 from lakebraid.model.values import cutting
-from lakebraid.model.values.cutting import cut, take_pieces, take_rows
+from lakebraid.model.values.arrow_numpy import take_pieces, take_rows
+from lakebraid.model.values.cutting import cut
 
 pytestmark = pytest.mark.unit
 

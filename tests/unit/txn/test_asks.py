@@ -292,7 +292,7 @@ def test_asks_of_one_entry_get_times_of_their_own_and_what_begins_comes_first(st
         ask_of(publish_wish(state, T1, has_rows=True, touches=0), id_="a" * 16),
         ask_of(begin_wish(replace(WRITE, decider="e")), id_="b" * 16),
     ]
-    after, files = carry(alone(storage).table, state, 1, [ask.name() for ask in asks], touches=0)
+    after, files = carry(alone(storage).table, state, 1, [ask.name() for ask in asks])
     begun, published = after.decided["b" * 16], after.decided["a" * 16]
     assert begun.outcome < published.outcome == after.last
     assert [source for source, _ in files] == [asks[1].name(), asks[1].name(), asks[0].name()]

@@ -13,6 +13,7 @@ alone: a writer that knows which one was the last of a partition knows the ids o
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.times import is_instant_time
 from lakebraid.limits import BUCKETS_MAX
 from lakebraid.model.keys.keys import EMPTY_TEXT, NULL_TEXT, parse_record_key
 
 _TAIL: Final = "-0000-0000-0000-000000000000-0"
+_BUCKET: Final = re.compile("[0-9]{8}-")
 _BLOCK_BYTES: Final = 1 << 18
 _INVERSE_OF_31: Final = pow(31, -1, 1 << 32)
 
@@ -67,7 +68,7 @@ def bucket_of_file_id(file_id: str) -> int | None:
 
     Only meaningful in tables with a bucket index: a random id elsewhere may begin with eight digits too.
     """
-    return whole_number(file_id[:8]) if file_id[8:9] == "-" else None
+    return int(file_id[:8]) if _BUCKET.match(file_id) else None
 
 
 @dataclass(frozen=True, slots=True)

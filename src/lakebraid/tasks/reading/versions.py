@@ -20,8 +20,7 @@ from lakebraid.model.merge_rules import KeyForm, MergeRules, marked_deleted
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
 from lakebraid.model.schema.avro_text import states_skeletons
 from lakebraid.model.schema.conform import conform, widen
-from lakebraid.model.values.arrow_numpy import filled, flagged, to_arrow, to_bools, to_ints
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import filled, flagged, take_rows, to_arrow, to_bools, to_ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.reading.blocks import Decoded, Known, decoded_together, kept_or_decoded, placed_blocks
 from lakebraid.tasks.reading.ranks import OTHERS

@@ -22,10 +22,10 @@ from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
 from lakebraid.model.merge_rules import MergeRules, marked_deleted, merge_rules
 from lakebraid.model.operations import WITH_TASKS
-from lakebraid.model.ordering import Bools, Ints, order_keys
+from lakebraid.model.ordering import Bools, Ints, OrderKeys, order_keys
 from lakebraid.model.schema.avro_text import row_schema_text
 from lakebraid.model.schema.conform import with_meta
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.new_files import NewFiles, put_file, put_files
@@ -158,7 +158,8 @@ def _batch(plan: WritePlan, rows: pa.Table, task: int, places: Places | None) ->
         places = Places(paths, bucket_ids(keys, config.bucket_fields, plan.buckets).astype(np.int64))
     for group in rules.groups:
         rows = join_group(rows, keys, places.partitions, group.by, group.columns)
-    order = order_keys([rows.column(name) for name in rules.order_columns], rows.num_rows)
+    ordering = [rows.column(name) for name in rules.order_columns]
+    order = order_keys(ordering, rows.num_rows) if ordering else OrderKeys((), rows.num_rows)
     grouping = group_rows(keys, places.partitions, places.numbers, order)
     chosen = pa.array(grouping.rows)
     rows = take_rows(rows, grouping.rows)

@@ -29,12 +29,12 @@ from lakebraid.table.restores import find_restore
 from lakebraid.txn.actions.batches import check_new, with_batch
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
+from lakebraid.txn.checks.rivalry import touched_by
 from lakebraid.txn.ledger.entries import EVERYTHING, Batch, OpenWrite, shown_name
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.wishes import begin_wish, begun, publish_wish, published
 from lakebraid.txn.refusals import refused
-from lakebraid.txn.touches import touched_by
 
 WriteStatus: TypeAlias = Literal["published", "refused", "open"]
 

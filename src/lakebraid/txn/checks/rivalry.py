@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a write must be held against before its commit: file groups in optimistic tables, keys in conditional changes, and
 in tables with buckets the ids of their file groups.
+
+What a commit touches, and what a write looks at, are told as sets of bits that fit into a wish and into every entry (LEDGER,
+G10). Two sets with a place in common have a bit in common. The reverse does not hold: then a write is held against the other
+one once more, and found to be apart from it.
 """
 
 from __future__ import annotations
@@ -8,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, WriteConflict
+from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.config import CONCURRENCY, TableConfig
 from lakebraid.model.conflicts import PREFERS_WRITERS, STRATEGIES, UPDATES_ALLOWED, Begun, Strategy
 from lakebraid.model.keys.buckets import Replaced, bucket_of_file_id
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table.loading import load_commit
-from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.staged_file import StagedFile, brings_keys
 from lakebraid.txn.checks.disjoint_keys import OtherKeys
 from lakebraid.txn.checks.file_groups import EARLY, STRATEGY, UPDATES, Rivals, begun
 from lakebraid.txn.checks.inserted_keys import SameKeys
@@ -28,11 +34,12 @@ from lakebraid.txn.checks.read_keys import TouchedKeys
 from lakebraid.txn.checks.single_writer import check_alone
 from lakebraid.txn.ledger.entries import BEYOND
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.touches import looked_at_by
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.entries import LedgerState
     from lakebraid.txn.ledger.ledger import Ledger
+
+_BITS: Final = BEYOND.bit_length() - 1
 
 
 class Rivalry:
@@ -221,6 +228,27 @@ class Placement:
         return found
 
 
+def touched_by(config: TableConfig, content: CommitMetadata) -> int:
+    """The mask of what a commit changes: its file groups, and where it brings keys that must not be there twice."""
+    stats = [(partition, stat) for partition, found in content.write_stats.items() for stat in found]
+    groups = [GroupId(partition, stat.file_id or "") for partition, stat in stats]
+    groups += [GroupId(partition, file_id) for partition, ids in content.replaced.items() for file_id in ids]
+    return mask_of(config, groups) | _keys_mask(config, (partition for partition, stat in stats if brings_keys(stat)))
+
+
+def looked_at_by(config: TableConfig, files: Collection[StagedFile], looked_up: Iterable[GroupId] = ()) -> int:
+    """The mask of what a write with these files is held against at its commit."""
+    groups = [*(GroupId(file.partition, file.file_id) for file in files), *looked_up]
+    return mask_of(config, groups) | _keys_mask(config, (f.partition for f in files if f.is_base and f.inserts))
+
+
+def mask_of(config: TableConfig, groups: Iterable[GroupId]) -> int:
+    """The mask of these file groups, or, in tables with buckets, of the buckets: the places of `find_clash`."""
+    by_bucket = config.buckets is not None
+    buckets = ((g.partition, g.file_id, bucket_of_file_id(g.file_id) if by_bucket else None) for g in groups)
+    return _mask(f"{partition}/{file_id if bucket is None else bucket}" for partition, file_id, bucket in buckets)
+
+
 def strategy_of(properties: Mapping[str, str]) -> Strategy:
     """Which way candidates are found, by Hudi's setting; InvalidArgument for a class of the user's own."""
     return STRATEGIES.get(_class_of(properties, STRATEGY, STRATEGIES), Strategy.BY_START)
@@ -261,3 +289,19 @@ def _short_name(properties: Mapping[str, str], setting: str) -> str:
 
 def _groups(files: Sequence[StagedFile]) -> frozenset[GroupId]:
     return frozenset(GroupId(file.partition, file.file_id) for file in files)
+
+
+def _keys_mask(config: TableConfig, partitions: Iterable[str]) -> int:
+    """Where keys are looked up, two writes may bring one key in different file groups (inserted_keys.py)."""
+    if not config.has_filters:
+        return 0
+    return _mask(
+        "the keys of the table" if config.is_global else f"the keys of {partition}" for partition in partitions
+    )
+
+
+def _mask(texts: Iterable[str]) -> int:
+    mask = 0
+    for text in texts:
+        mask |= 1 << crc32(text.encode()) % _BITS
+    return mask

@@ -18,7 +18,7 @@ from lakebraid.model.config import TableConfig, TableType
 from lakebraid.model.keys.keys import check_distinct_keys, record_keys
 from lakebraid.model.keys.partitions import check_partition_values, partition_paths
 from lakebraid.model.values.arrow_casts import conformed
-from lakebraid.writing.engines import taken
+from lakebraid.writing.request import taken
 
 
 def with_ordering(
