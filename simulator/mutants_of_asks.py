@@ -39,10 +39,8 @@ OF_GROUPS = (
     ),
     Mutant(
         "the mark of an entry comes before its files, which appear side by side", "G7", _LEDGER, "Ledger._conclude",
-        "if not self._apply(mine) and self.is_shared:",
-        "from lakebraid.txn.ledger.asks import mark_name\n"
-        '    self.storage.create(mark_name(mine.number), b"")\n'
-        "    if not self._apply(mine) and self.is_shared:",
+        "if not self._apply(mine)",
+        'from lakebraid.txn.ledger.asks import mark_name; self.storage.create(mark_name(mine.number), b"")\n    if not self._apply(mine)',
         ("11", "1", "2", "3", "13", "16", "18", "9"), _GROUPED,
     ),
     Mutant(
@@ -131,4 +129,19 @@ OF_ASKS = (
         ("6", "no crash"), _BUSY,
     ),
     *OF_GROUPS,
+    Mutant(
+        "an ask that the store has put twice counts as not asked for", "G2", _ASKING, "put_ask",
+        "contextlib.suppress(ObjectExists)", "contextlib.suppress(ObjectNotFound)",
+        ("11", "23"), {**_BUSY, "whole": True, "refusals": 0.3, "rates": Rates(echo=0.05, slow=0.03, pause=0.02)},
+    ),
+    Mutant(
+        "a process looks for its ask only among those that the next entry may decide", "G2", _ASKING, "_rank",
+        "entry.number + 1)]", "entry.number + 1)[: limits.ASKS_DECIDED_MAX]]",
+        ("16", "liveness"), {**_BUSY, "asks_decided": 1, "rates": Rates(kill_after=0.01, kill_before=0.01, slow=0.02)},
+    ),
+    Mutant(
+        "files are put though the beginning of their write may mean nothing", "H2", "lakebraid.writing.begin", "check_begun",
+        "if not ledger.counts():", "if ledger.counts() is None:",
+        ("11", "15", "3", "1", "no crash", "9"), {**_BUSY, "whole": True, "entries_kept": 1, "rates": Rates(pause=0.06, slow=0.05)},
+    ),
 )  # fmt: skip

@@ -82,7 +82,7 @@ OF_THE_LEDGER = (
         ("9", "16", "6"), {"rates": _PAUSES, "timeout_ms": 300},
         (
             ("for s in (State.REQUESTED, State.INFLIGHT)", "for s in (State.REQUESTED,)"),
-            ('if not (is_alone or adds_base or action == "replacecommit"):', "if False:"),
+            ("if not (is_alone or adds_base", "if False and not (is_alone or adds_base"),
             ("strict=True", "strict=False"),
         ),
     ),
@@ -108,8 +108,10 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "files are listed before the timeline", "H6", _LOADING, "load_table",
-        "before, entries = _first_look(table)\n        (files, partitions), newest =",
-        "files, partitions = _list_files(table.storage)\n        before, entries = _first_look(table)\n        _, newest =",
+        "before, entries = _first_look(table)\n        (files, partitions), newest = together(\n            table.storage, "
+        "partial(_list_files, table.storage), partial(_newest_publication, table, entries)\n        )",
+        "files, partitions = _list_files(table.storage)\n        before, entries = _first_look(table)\n"
+        "        newest = _newest_publication(table, entries)",
         ("1", "2", "13", "5", "14", "no crash"),
         {**_SMALL, "actors": (("writer", 3), ("writer", 3), ("compactor", 2), ("reader", 5), ("reader", 5))},
     ),

@@ -114,7 +114,7 @@ def test_a_decision_that_only_a_writer_can_make_true_is_not_guessed(
 ) -> None:
     table = lb.Table.open(written.path)
     instant = table.timeline()[0].instant.request_time
-    monkeypatch.setattr("lakebraid.txn.ledger.ledger.Ledger._exists", lambda *_: False)
+    monkeypatch.setattr("lakebraid.txn.ledger.watch.Watch.has", lambda *_: False)
     with pytest.raises(lb.AccessDenied):
         table.status(instant)
 

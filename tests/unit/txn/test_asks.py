@@ -218,8 +218,12 @@ def test_an_ask_that_the_newest_entry_decides_is_dead_only_once_that_entry_is_ap
 
 def test_an_entry_decides_so_many_asks_and_the_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "ASKS_DECIDED_MAX", 2)
-    asks = [ask_of(BEGIN, seen=n, id_=f"{n:016d}") for n in (1, 2, 3)]
-    assert counting(asks, LedgerState(), 4) == asks[:2]
+    wishes = [begin_wish(replace(WRITE, decider=f"d{n}")) for n in (1, 2, 3)]
+    asks = [ask_of(wish, seen=n, id_=f"{n:016d}") for n, wish in zip((1, 2, 3), wishes, strict=True)]
+    on = TableAt(MemoryStorage("memory://asks", TickingClock()), config(), TickingClock())
+    state, _ = carry(on, LedgerState(), 4, [ask.name() for ask in asks])
+    assert [write.decider for write in state.open.values()] == ["d1", "d2"]
+    assert counting(asks, state, 5) == asks[2:]
 
 
 # What a wish makes of a state

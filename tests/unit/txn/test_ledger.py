@@ -261,6 +261,7 @@ def test_f19_two_processes_finish_the_same_rollback(storage: MemoryStorage, monk
 
 class CountingStorage:
     calls_at_once = 1
+    side_by_side = behind = None
 
     def __init__(self, storage: MemoryStorage) -> None:
         self.storage, self.clock, self.url, self.calls = storage, storage.clock, storage.url, 0

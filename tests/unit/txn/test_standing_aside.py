@@ -11,6 +11,7 @@ import pytest
 
 from lakebraid import limits
 from lakebraid.errors import StorageError, WriteConflict
+from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.waiting import stand_aside
 from lakebraid.writing.transaction import Transaction
 from tests.kit.clustering import Grove
@@ -113,8 +114,8 @@ def test_a_store_that_does_not_answer_ends_the_waiting() -> None:
         raise StorageError("no answer")
 
     table = table_on(met.scene.storage, met.clock)
-    ledger = table._writing.ledger(table._config)
-    ledger.table = replace(ledger.table, storage=WatchedStorage(met.scene.storage, before=fails))
+    at = replace(table._writing.ledger(table._config).table, storage=WatchedStorage(met.scene.storage, before=fails))
+    ledger = Ledger(at)
     met.clock.waits.clear()
     stand_aside(ledger, met.conflict, 0)
     assert len(met.clock.waits) == 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakebraid import limits
 from lakebraid.clock import Clock
-from lakebraid.errors import DecisionUnknown, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.errors import DecisionUnknown, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.tries import Patience
@@ -50,8 +50,13 @@ def put_ask(ledger: Ledger, entry: Entry, wanted: Wanted[Any], attempted: Attemp
         attempted.wish, attempted.undecided = clock.token(), entry.number
     # An unanswered one is not put again under its name: it may still come. (LEDGER, G2)
     one = Ask(entry.number, attempted.wish, clock.token(), wish_text(wanted.wish) or "", len(wanted.parts))
+
+    def put(part: int) -> None:
+        with contextlib.suppress(ObjectExists):  # the name is fresh: the store has sent it twice, and it is there
+            ledger.storage.create(one.name(part), wanted.parts[part])
+
     try:
-        map_calls(ledger.storage, lambda at: ledger.storage.create(one.name(at), wanted.parts[at]), range(one.parts))
+        map_calls(ledger.storage, put, range(one.parts))
     except OutcomeUnknown:
         return []
     except StorageError:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where calls take long: wishes that are asked for before anything is looked at, and writes that go on before they are applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakebraid import limits
+from lakebraid.errors import BatchRepeated, ObjectExists
+from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.storage.memory import MemoryStorage
+from lakebraid.table.at import TableAt
+from lakebraid.table.loading import load_config
+from lakebraid.txn.actions.write import begin_write, publish_write
+from lakebraid.txn.ledger.asks import Ask, wish_text
+from lakebraid.txn.ledger.entries import LEDGER, Batch, OpenWrite
+from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.ledger.wishes import begin_wish
+from lakebraid.writing.request import WriteRequest
+from tests.kit.far import FarCompany
+from tests.kit.scene import Call, TickingClock, WatchedStorage, make_table, once, row, table_on
+
+pytestmark = pytest.mark.unit
+SCHEMAS = [f'{{"type":"record","name":"r","fields":[{{"name":"id{n}","type":"string"}}]}}' for n in range(2)]
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    storage = MemoryStorage("memory://ahead", TickingClock())
+    make_table(storage, storage.clock)
+    return storage
+
+
+def near(storage: Any) -> Ledger:
+    return Ledger(TableAt(storage, load_config(storage)[0], storage.clock))
+
+
+def far(storage: Any) -> Ledger:
+    on = Ledger(TableAt(storage, load_config(storage)[0], storage.clock), company=FarCompany())
+    on.newest()  # from now on it asks before it looks
+    return on
+
+
+def is_ask(call: Call) -> bool:
+    return call.name == "create" and call.target.startswith(f"{LEDGER}/a.")
+
+
+def test_what_was_decided_before_a_beginning_in_the_same_entry_is_there_for_those_who_read_after_it(
+    storage: MemoryStorage,
+) -> None:
+    """A conditional change reads once it has begun, and is held against what was published after its beginning alone."""
+
+    def die(call: Call) -> None:
+        if call.name == "copy" and f"/{theirs.instant}_" in call.target:
+            raise Killed
+
+    def publish_and_die() -> None:
+        watched.before = die
+        with pytest.raises(Killed):
+            theirs.commit()
+
+    table_on(storage, storage.clock).upsert([row("a", "before")])
+    watched = WatchedStorage(storage)
+    theirs = table_on(watched, storage.clock).begin()
+    theirs.write([{**row("a", "after", ts=2), "new": 1}])  # states a new schema, so its own process decides it
+    watching = WatchedStorage(storage)
+    author = table_on(watching, storage.clock)
+    author._writing._company = FarCompany()
+    author.upsert([row("b", "b")])
+    watching.after = once(is_ask, publish_and_die)
+    changing = author._destination.begin(WriteRequest("upsert", is_isolated=True))
+    newest = near(storage).newest()
+    assert (newest.kind, newest.time) == ("publish", changing.instant), "one entry has decided both"
+    assert {r["v"] for r in author.to_arrow().to_pylist() if r["id"] == "a"} == {"after"}
+    changing.abort()
+
+
+def test_an_ask_that_the_store_has_put_twice_counts_as_asked_for(storage: MemoryStorage) -> None:
+    """Its author is told that the object exists, and must not take that for nothing asked: it could be decided after a refusal."""
+    watched = WatchedStorage(storage)
+    author = far(watched)
+    start = begin_write(author, "author")
+
+    def tell_that_it_exists(call: Call) -> None:
+        if is_ask(call):
+            raise ObjectExists("exists", path=call.target)
+
+    watched.after = tell_that_it_exists
+    completion = publish_write(author, "author", start, lambda _: CommitMetadata())
+    assert f".hoodie/timeline/{start}_{completion}.deltacommit" in [i.name for i in storage.list(".hoodie/timeline")]
+
+
+def test_asks_that_fill_an_entry_hold_up_nobody_who_asks_after_them(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their authors are dead, so it is up to the one that lives to decide them, one entry after the other."""
+    monkeypatch.setattr(limits, "ASKS_DECIDED_MAX", 1)
+    on = far(storage)
+    for number in range(3):
+        text = wish_text(begin_wish(OpenWrite(f"dead {number}", "deltacommit")))
+        storage.create(Ask(on.newest().number, f"{number:016}", "t" * 16, text or "").name(), b"")
+    start = begin_write(on, "alive")
+    assert max(on.newest().state.open) == start and len(on.newest().state.open) == 4
+    assert sum("/a." in info.name for info in storage.list(LEDGER)) <= 1
+
+
+def test_a_commit_that_was_written_down_by_an_older_schema_is_written_down_anew(storage: MemoryStorage) -> None:
+    author, other, written = far(storage), near(storage), list[str | None]()
+    start = begin_write(author, "author")
+    rival = begin_write(other, "other")
+    publish_write(other, "other", rival, lambda _: CommitMetadata(extra={"schema": SCHEMAS[1]}), states_schema=True)
+
+    def metadata(now: Round) -> CommitMetadata:
+        written.append(now.state.schema_file)
+        return CommitMetadata()
+
+    publish_write(author, "author", start, metadata)
+    current = author.newest().state.schema_file
+    assert written[0] != current and written[-1] == current
+
+
+def test_a_batch_that_another_process_has_published_begins_nothing_though_it_was_asked_for(
+    storage: MemoryStorage,
+) -> None:
+    author, other, batch = far(storage), near(storage), Batch("w", 1)
+    start = begin_write(other, "other", batch=batch)
+    publish_write(other, "other", start, lambda _: CommitMetadata())
+    with pytest.raises(BatchRepeated):
+        begin_write(author, "author", batch=batch)
+    begin_write(other, "another")  # decides what is asked for
+    assert len(other.newest().state.open) == 1
