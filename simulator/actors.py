@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakebraid.errors import CommitRefused, CommitUnknown, LakebraidError, ObjectNotFound, StorageError
 from lakebraid.txn.actions.rescue import rescue, sweep
-from lakebraid.txn.ledger.asking import Attempted
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already
+from lakebraid.txn.ledger.rounds import Already, Attempted
 from simulator import hudi, placing, product, services
 from simulator.asking import ask, mirror, mirror_once, read, read_as_hudi, travel
 from simulator.compacting import compact

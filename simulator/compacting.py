@@ -21,8 +21,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.liveness.heartbeat import beat, is_expired, storage_now_ms
-from lakebraid.txn.liveness.markers import forget
+from lakebraid.txn.liveness.heartbeat import beat, forget, is_expired, storage_now_ms
 from simulator.tables import SCHEMA
 from simulator.tasks import Merging, Written, read_origins, run_merge
 from simulator.violation import Violation

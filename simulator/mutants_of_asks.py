@@ -11,7 +11,8 @@ from simulator.planting import Mutant
 _ASKS = "lakebraid.txn.ledger.asks"
 _ASKING = "lakebraid.txn.ledger.asking"
 _LEDGER = "lakebraid.txn.ledger.ledger"
-_LEFTOVERS = "lakebraid.txn.ledger.leftovers"
+_WISHES = "lakebraid.txn.ledger.wishes"
+_LEFTOVERS = "lakebraid.txn.ledger.watch"
 _BUSY: dict[str, Any] = {
     "eager": True, "call_ms": 20, "whole": False, "executors": False, "switch": 0.6, "depth": 0, "aborts": 0.1, "refusals": 0.0,
     "actors": (("writer", 4), ("writer", 4), ("writer", 4), ("writer", 4), ("rescuer", 3), ("reader", 3)),
@@ -62,8 +63,8 @@ OF_ASKS = (
         ("23", "liveness"), _BUSY,
     ),
     Mutant(
-        "outcomes are forgotten before asks expire", "G1", _ASKING, "carry",
-        "d.number > since}", "d.number >= slot}",
+        "outcomes are forgotten before asks expire", "G1", _WISHES, "noted",
+        "d.number > since", "d.number >= number",
         ("23",), _BUSY,
     ),
     Mutant(

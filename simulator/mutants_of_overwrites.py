@@ -15,7 +15,7 @@ _BASE: dict[str, Any] = {
 
 OF_OVERWRITES = (
     Mutant(
-        "a late publisher is not held against an overwrite", "F33", "lakebraid.txn.checks.overwrites", "Placement.check",
+        "a late publisher is not held against an overwrite", "F33", "lakebraid.txn.checks.rivalry", "Placement.check",
         "if met:", "if False:", ("1", "2", "5", "13", "14", "19"), _BASE,
     ),
     Mutant(

@@ -30,7 +30,7 @@ OF_PLACING = (
          "actors": (("placer", 8), ("placer", 8), ("compactor", 8), ("compactor", 8))},
     ),
     Mutant(
-        "new keys in a small file that was there are not looked at", "F26", "lakebraid.txn.stats", "brings_keys",
+        "new keys in a small file that was there are not looked at", "F26", "lakebraid.tasks.staged_file", "brings_keys",
         "not (is_rewrite and stat.num_inserts == 0)", "not is_rewrite", ("21",), {**_COW, "keys": 6},
         first_seed=5520,
     ),

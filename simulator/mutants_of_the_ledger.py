@@ -73,12 +73,12 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a writer creates its own inflight", "H5", _WRITE, "begin_write",
-        "return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)",
+        "return ledger.decide(decider, rule, before_applied=beat, lazily=lazily)",
         "start = ledger.decide(decider, rule, before_applied=beat)\n"
-        "    import contextlib\n"
-        "    with contextlib.suppress(Exception):\n"
-        '        ledger.storage.create(f".hoodie/timeline/{start}.deltacommit.inflight", b"")\n'
-        "    return start",
+        "        import contextlib\n"
+        "        with contextlib.suppress(Exception):\n"
+        '            ledger.storage.create(f".hoodie/timeline/{start}.deltacommit.inflight", b"")\n'
+        "        return start",
         ("9", "16", "6"), {"rates": _PAUSES, "timeout_ms": 300},
         (
             ("for s in (State.REQUESTED, State.INFLIGHT)", "for s in (State.REQUESTED,)"),

@@ -9,7 +9,7 @@ from simulator.faults import Rates
 from simulator.planting import Mutant
 
 _WISHES = "lakebraid.txn.ledger.wishes"
-_STATS = "lakebraid.txn.stats"
+_MASKS = "lakebraid.txn.checks.rivalry"
 _ASKING: dict[str, Any] = {
     "eager": True, "whole": True, "executors": False, "refusals": 0.0, "aborts": 0.0, "call_ms": 20, "switch": 0.6,
     "depth": 0, "rates": Rates(pause=0.02, slow=0.03, late=0.02),
@@ -43,8 +43,8 @@ OF_WISHES = (
         "at > look.entry and", "look.entry < at < number and", _LOST, _COW,
     ),
     Mutant(
-        "what entries have changed is forgotten before the looks expire that mind it", "G10", "lakebraid.txn.ledger.asking",
-        "carry", "if number > since}", "if number >= slot}", _LOST, _COW,
+        "what entries have changed is forgotten before the looks expire that mind it", "G10", _WISHES, "noted",
+        "if at > since}", "if at >= number}", _LOST, _COW,
     ),
     Mutant(
         "a look counts however old it is", "G10", _WISHES, "_has_changed",
@@ -55,20 +55,20 @@ OF_WISHES = (
         "if _has_changed(state, number, seen):", "if False:", ("12",), _OPTIMISTIC,
     ),
     Mutant(
-        "a commit of an optimistic table leaves no mask of its buckets", "G10", _STATS, "mask_of",
+        "a commit of an optimistic table leaves no mask of its buckets", "G10", _MASKS, "mask_of",
         "return _mask(", "return 0 and _mask(", ("12",), _OPTIMISTIC,
     ),
     Mutant(
-        "what a process decides by itself leaves no mask", "G10", "lakebraid.txn.ledger.asking", "carry",
-        "decided=remembered, touched=touched), slot, touches)", "decided=remembered, touched=touched), slot, 0)",
+        "what a process decides by itself leaves no mask", "G10", _WISHES, "noted",
+        "touched=touched), number, touches)", "touched=touched), number, 0)",
         (*_LOST, "20"), _CLUSTERED,
     ),
     Mutant(
-        "masks do not tell that new keys were brought", "G10", _STATS, "_keys_mask",
+        "masks do not tell that new keys were brought", "G10", _MASKS, "_keys_mask",
         "if not config.has_filters:", "if True:", ("21",), _MOR,
     ),
     Mutant(
-        "the mask of a clustering does not name the groups that it replaces", "G10", _STATS, "touched_by",
+        "the mask of a clustering does not name the groups that it replaces", "G10", _MASKS, "touched_by",
         "for partition, ids in content.replaced.items() for file_id in ids", "for partition, ids in () for file_id in ids",
         _LOST, _POLITE,
     ),

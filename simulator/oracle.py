@@ -19,7 +19,7 @@ from lakebraid.format.timeline.publication import parse_publication
 from lakebraid.format.timeline.rollbacks import parse_restore_plan, parse_rollback_plan
 from lakebraid.format.timeline.services import parse_clean_plan
 from lakebraid.format.times import parse_instant_time
-from lakebraid.storage.durable import TEMPORARY_SUFFIX
+from lakebraid.storage.disk import TEMPORARY_SUFFIX
 from simulator.violation import Violation
 
 TIMELINE = ".hoodie/timeline/"

@@ -26,7 +26,7 @@ from lakebraid.tasks.merging.compact import run_compaction_task
 from lakebraid.tasks.merging.hazards import Hazard
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.actions.write import write_status
-from lakebraid.txn.checks.overwrites import Placement
+from lakebraid.txn.checks.rivalry import Placement
 from lakebraid.txn.hudi.file_lock import FileLock
 from lakebraid.txn.hudi.lock_owner import Owner, Processes
 from lakebraid.txn.liveness.heartbeat import Heartbeat, beat

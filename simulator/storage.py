@@ -13,9 +13,9 @@ from zlib import crc32
 import pyarrow as pa
 
 from lakebraid.errors import ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
-from lakebraid.storage import names as storage_names
-from lakebraid.storage.bounds import check_range, check_size
-from lakebraid.storage.durable import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
+from lakebraid.storage import checks
+from lakebraid.storage.checks import check_range, check_size
+from lakebraid.storage.disk import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from lakebraid.storage.protocol import FolderListing, ObjectInfo
 from simulator.violation import Killed
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from simulator.world import Process, World
 
 URL = "memory://sim"
-check_name = lru_cache(100_000)(storage_names.check_name)
-folder_name = lru_cache(10_000)(storage_names.folder_name)
+check_name = lru_cache(100_000)(checks.check_name)
+folder_name = lru_cache(10_000)(checks.folder_name)
 T = TypeVar("T")
 R = TypeVar("R")
 Infos: TypeAlias = list[ObjectInfo]

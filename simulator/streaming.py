@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakebraid.errors import BatchRepeated, CommitRefused, StorageError
 from lakebraid.txn.actions.write import begin_write
-from lakebraid.txn.checks.overwrites import Placement
+from lakebraid.txn.checks.rivalry import Placement
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.liveness.heartbeat import beat
 from lakebraid.writing.request import WriteRequest

@@ -16,8 +16,7 @@ from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write, write_status
 from lakebraid.txn.hudi.file_lock import FileLock
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.liveness.heartbeat import beat, beat_first
-from lakebraid.txn.liveness.markers import forget
+from lakebraid.txn.liveness.heartbeat import beat, beat_first, forget
 from simulator import product
 from simulator.executors import run_tasks
 from simulator.oracle import Change

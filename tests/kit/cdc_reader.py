@@ -15,13 +15,12 @@ from typing import Any
 from lakebraid.api.table import Table
 from lakebraid.format.avro.rows import parse_avro_block
 from lakebraid.format.log.blocks import read_blocks
-from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
+from lakebraid.format.names import BaseFileName, LogFileName, in_partition, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat, parse_commit
 from lakebraid.format.times import format_instant_time, parse_instant_time
 from lakebraid.model.timeline.slicing import BaseFile, FileSlice, GroupId, LogFile, merge_order
 from lakebraid.reading.plan import slice_task
 from lakebraid.reading.snapshot import Snapshot
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.reading.read import read_slice
 
 Row = dict[str, Any]

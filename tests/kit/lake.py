@@ -14,9 +14,8 @@ from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.model.config import TableConfig
 from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.staged_file import StagedFile, write_stats
 from lakebraid.tasks.writing.rows import WritePlan, write_rows
-from lakebraid.txn.stats import write_stats
 from tests.kit.table_builder import StillClock, open_table, t
 
 PLAIN = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string())])

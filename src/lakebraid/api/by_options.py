@@ -14,8 +14,7 @@ from lakebraid.errors import InvalidArgument, NotATable
 from lakebraid.model.config import CDC, CDC_MODE, TableConfig, TableType, parse_config
 from lakebraid.model.creation.properties import property_texts
 from lakebraid.options import WriteOptions, read_options, tell, write_options
-from lakebraid.writing.engines import stated_columns
-from lakebraid.writing.request import SchemaConflicts
+from lakebraid.writing.request import SchemaConflicts, stated_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

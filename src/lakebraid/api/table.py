@@ -20,8 +20,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.grid import printable
 from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.create import create_table
-from lakebraid.writing.engines import arrow_schema
-from lakebraid.writing.request import SCHEMA_CONFLICT, SchemaConflicts, check_schema_conflict
+from lakebraid.writing.request import SCHEMA_CONFLICT, SchemaConflicts, arrow_schema, check_schema_conflict
 
 
 class Table(Writes):

@@ -23,7 +23,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
 from lakebraid.limits import NAME_BYTES_MAX
 
@@ -33,6 +32,7 @@ _NUMBER = "(?:0|[1-9][0-9]{0,8})"  # no leading zeros, so that a name has one sp
 LEDGER: Final = ".hoodie/.lakebraid/ledger"
 """Where the entries of the ledger lie."""
 _ENTRY_DIGITS: Final = 20
+_ENTRY: Final = re.compile(rf"{LEDGER}/([0-9]{{{_ENTRY_DIGITS}}})")
 
 _BASE_FILE: Final = re.compile(rf"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_({_TIME})(\.(?:parquet|orc|hfile|lance))")
 _LOG_FILE: Final = re.compile(
@@ -91,6 +91,11 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
         return LogFileName(file_id, request_time, int(version), token, suffix or "")
     match = _BASE_FILE.fullmatch(name)
     return None if match is None else BaseFileName(*match.groups())
+
+
+def in_partition(partition: str, name: str) -> str:
+    """The name below the table of a file in a partition; the empty partition is the table's own folder."""
+    return f"{partition}/{name}" if partition else name
 
 
 class State(enum.StrEnum):
@@ -256,5 +261,5 @@ def entry_name(number: int) -> str:
 
 def parse_entry_name(name: str) -> int | None:
     """The number of an entry, from its full name; None for anything else that lies there."""
-    folder, _, digits = name.rpartition("/")
-    return whole_number(digits, _ENTRY_DIGITS) if folder == LEDGER and len(digits) == _ENTRY_DIGITS else None
+    found = _ENTRY.fullmatch(name)
+    return None if found is None else int(found[1])

@@ -15,7 +15,7 @@ from typing import Any
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound
-from lakebraid.format.names import State
+from lakebraid.format.names import State, in_partition
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.rollbacks import parse_rollback_metadata, parse_rollback_plan
 from lakebraid.format.times import is_instant_time
@@ -31,7 +31,6 @@ from lakebraid.table.grid import printable
 from lakebraid.table.history import history_rows, load_manifest
 from lakebraid.table.loading import load_config
 from lakebraid.table.restores import find_restore
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.checks.file_groups import WRITER
 from lakebraid.txn.checks.pending_plans import load_planned
 from lakebraid.txn.liveness.heartbeat import heartbeat_name

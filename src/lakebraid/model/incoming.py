@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import IS_DELETED_COLUMN, META_COLUMNS, MergeMode, TableConfig, TableType
-from lakebraid.model.keys.identity import check_identity
+from lakebraid.model.keys.keys import check_distinct_keys
+from lakebraid.model.keys.partitions import check_partition_values
 from lakebraid.model.values.arrow_casts import conformed, missing_inside
-from lakebraid.model.values.sizes import check_sizes
+from lakebraid.model.values.cutting import check_sizes
 
 
 def prepare(
@@ -44,8 +45,10 @@ def prepare(
     for name in config.orderings_of(None):
         if name in wanted.names:
             _check_ordered(ready.column(name), name)
-    check_identity(ready, config)
-    check_sizes(ready, config.record_keys)
+    check_distinct_keys(ready, config.record_keys)
+    check_partition_values(ready, config)
+    if ready.nbytes > min(limits.KEY_BYTES_MAX, limits.ROW_BYTES_MAX):  # else no row and no key is too large
+        check_sizes(ready, config.record_keys)
     return ready
 
 
@@ -135,8 +138,9 @@ def _only(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 def _conformed(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     """The values in the table's type."""
     target = field.type
-    column = conformed(column, target, field.name)
-    if (column.null_count and not field.nullable) or missing_inside(column, target):
+    column = column if column.type == target else conformed(column, target, field.name)
+    is_nested = pa.types.is_nested(target)
+    if (column.null_count and not field.nullable) or (is_nested and missing_inside(column, target)):
         raise InvalidArgument(
             f"Column {field.name!r} holds a null where the table's type {target!s:.300} allows none. Nothing was "
             "written. Fill it or filter such rows out.",

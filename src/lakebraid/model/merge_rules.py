@@ -6,9 +6,14 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, RECORD_KEY, MergeMode, PartialMode, TableConfig
+from lakebraid.model.ordering import Bools
+from lakebraid.model.schema.conform import widen
+from lakebraid.model.values.arrow_numpy import flagged
 
 
 class KeyForm(enum.Enum):
@@ -82,6 +87,22 @@ def merge_rules(config: TableConfig, schema: pa.Schema) -> MergeRules:
         unavailable_value=config.unavailable_value,
         groups=tuple(_group(by, columns, names) for by, columns in config.ordering_groups if by in names),
     )
+
+
+def marked_deleted(rows: pa.Table, rules: MergeRules) -> Bools:
+    """Which rows say of themselves that they are deletes."""
+    deleted = np.zeros(rows.num_rows, np.bool_)
+    for name in rules.delete_columns:
+        column = rows.column(name)
+        if name == IS_DELETED_COLUMN and pa.types.is_boolean(column.type):
+            deleted |= flagged(column)
+        elif name == OPERATION_COLUMN and pa.types.is_string(column.type):
+            deleted |= flagged(pc.equal(column, "D"))
+        if rules.delete_marker is not None and name == rules.delete_marker[0]:
+            deleted |= flagged(
+                pc.equal(widen(column, pa.string(), f"the delete marker {name}"), rules.delete_marker[1])
+            )
+    return deleted
 
 
 def _group(by: str, columns: tuple[str, ...], names: set[str]) -> OrderGroup:

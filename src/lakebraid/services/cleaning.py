@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
-from lakebraid.format.names import BaseFileName, State, file_name
+from lakebraid.format.names import BaseFileName, State, file_name, in_partition
 from lakebraid.format.timeline.rollbacks import InstantInfo
 from lakebraid.format.timeline.services import CleanPlan, parse_clean_metadata, parse_savepoint_metadata
 from lakebraid.format.times import format_instant_time
@@ -26,7 +26,6 @@ from lakebraid.services.settings import Opened
 from lakebraid.table.grid import text_bytes
 from lakebraid.table.loading import Loaded, load_table
 from lakebraid.table.replaced import load_replacements
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import Removal, decide_clean, finish_clean
 from lakebraid.txn.actions.savepoints import savepoints_on
 from lakebraid.txn.checks.pending_plans import planned_parts

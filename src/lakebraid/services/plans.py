@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from lakebraid.errors import ClaimLost, CommitRefused, InvalidArgument
+from lakebraid.format.names import in_partition
 from lakebraid.format.timeline.plans import ClusteringPlan, CompactionPlan
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant
@@ -43,7 +44,6 @@ from lakebraid.table.grid import text_bytes
 from lakebraid.table.history import load_history
 from lakebraid.table.loading import load_commit, load_timeline
 from lakebraid.table.view import load_view
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.actions.clean import finish_clean, load_clean_plan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Round

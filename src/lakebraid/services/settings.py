@@ -18,7 +18,8 @@ from lakebraid.model.writable import check_rewritable, check_tended
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
-from lakebraid.txn.checks.file_groups import UPDATES, allows_updates
+from lakebraid.txn.checks.file_groups import UPDATES
+from lakebraid.txn.checks.rivalry import allows_updates
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.writer import Writing
 

@@ -20,7 +20,7 @@ from lakebraid.model.keys.buckets import bucket_ids
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.ordering import Ints
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.spark.start.workers import spare_imports
 from lakebraid.spark.write_tasks import REPORT, gathered, path_number, streams
 from lakebraid.storage import Storage, open_storage

@@ -31,14 +31,13 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, ObjectNotFound
-from lakebraid.format.names import parse_data_file
+from lakebraid.format.names import in_partition, parse_data_file
 from lakebraid.model.config import META_COLUMNS, MergeMode
 from lakebraid.model.incoming import prepare
 from lakebraid.spark.plan_facts import bytes_at_most, bytes_guess, partitions_guess
 from lakebraid.spark.start.workers import told_if_not_installed, use_this_python
 from lakebraid.spark.write_tasks import PIECES, REPORT, Report, TaskRules, reports, splitter, writer
 from lakebraid.storage import Storage
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.engine import Written
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan, write_rows

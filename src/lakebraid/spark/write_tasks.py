@@ -21,7 +21,7 @@ from lakebraid.model.keys.buckets import bucket_ids
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
 from lakebraid.model.ordering import Ints
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.spark.start.workers import spare_imports
 from lakebraid.storage import open_storage
 from lakebraid.tasks.staged_file import StagedFile

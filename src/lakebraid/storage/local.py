@@ -19,16 +19,16 @@ import pyarrow as pa
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import ObjectExists, ObjectNotFound, StorageError
 from lakebraid.storage.addressing import spark_address
-from lakebraid.storage.bounds import check_range, check_size
-from lakebraid.storage.durable import (
+from lakebraid.storage.checks import check_name, check_names, check_range, check_size, folder_name
+from lakebraid.storage.disk import (
+    explained,
     is_temporary,
     make_folder,
+    os_failure,
     remove_quietly,
     settle_folder,
     write_temporary,
 )
-from lakebraid.storage.failures import explained, os_failure
-from lakebraid.storage.names import check_name, check_names, folder_name
 from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
 
 

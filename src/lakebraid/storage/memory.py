@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound
-from lakebraid.storage.bounds import check_range, check_size
-from lakebraid.storage.names import check_name, check_names, folder_name
+from lakebraid.storage.checks import check_name, check_names, check_range, check_size, folder_name
 from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
 
 

@@ -24,6 +24,7 @@ from lakebraid.format.names import (
     entry_name,
     parse_data_file,
     parse_entry_name,
+    parse_timeline_file,
 )
 from lakebraid.format.properties import choose_properties, needs_backup
 from lakebraid.format.timeline.commit import CommitMetadata, parse_commit
@@ -67,9 +68,31 @@ class Loaded:
     partitions: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a table, and the bytes that say so: None where a backup has a say."""
+
+    data: bytes | None
+    config: TableConfig
+    properties: Mapping[str, str]
+
+
+def load_settings(storage: Storage, known: Settings | None) -> Settings:
+    """The table's settings as they are now: those that are `known`, if the same bytes are still there."""
+    main = _maybe(storage, PROPERTIES)
+    if known is not None and main is not None and main == known.data:
+        return known
+    properties = _properties(storage, main)
+    data = None if needs_backup(main, storage.url) else main
+    return Settings(data, parse_config(properties, storage.url), properties)
+
+
 def load_properties(storage: Storage) -> dict[str, str]:
     """hoodie.properties, or its backup while an update is under way (FORMAT, section 2)."""
-    main = _maybe(storage, PROPERTIES)
+    return _properties(storage, _maybe(storage, PROPERTIES))
+
+
+def _properties(storage: Storage, main: bytes | None) -> dict[str, str]:
     backup = _maybe(storage, PROPERTIES + ".backup") if needs_backup(main, storage.url) else None
     if main is None and backup is None:
         _explain_absence(storage)
@@ -126,6 +149,15 @@ def load_names(table: TableAt) -> list[str]:
     names = table.storage.list_names(table.config.timeline_folder)
     _check_count(table.storage, len(names))
     return names
+
+
+def names_beyond(table: TableAt, time: str) -> list[str]:
+    """The timeline's files of instants that begin after a time."""
+    folder = table.config.timeline_folder
+    # '~' sorts after every character of a timeline file's name: what starts at that time is known.
+    newer = table.storage.list(folder, after=f"{folder}/{time}~")
+    names = (info.name for info in newer if info.name.count("/") == folder.count("/") + 1)
+    return [name for name in names if parse_timeline_file(name.rpartition("/")[2]) is not None]
 
 
 def recent_timeline(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data files: where they are, and how a reader opens them."""
+"""Data files, as a reader opens them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from lakebraid import limits
 from lakebraid.errors import ObjectNotFound, SnapshotExpired
 from lakebraid.storage.parallel import calls_at_once, waiting
 from lakebraid.storage.protocol import Storage
-
-
-def in_partition(partition: str, name: str) -> str:
-    """The name below the table of a file in a partition; the empty partition is the table's own folder."""
-    return f"{partition}/{name}" if partition else name
 
 
 def read_log(storage: Storage, name: str) -> bytes:

@@ -18,13 +18,12 @@ from typing import Final
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
-from lakebraid.format.names import MarkerName
+from lakebraid.format.names import MarkerName, in_partition
 from lakebraid.format.properties import PartitionMetadata, format_partition_metadata
-from lakebraid.storage.names import check_names
+from lakebraid.storage.checks import check_names
 from lakebraid.storage.parallel import calls_at_once, map_calls, together, waiting
 from lakebraid.storage.protocol import Storage
 from lakebraid.storage.tries import patience_of
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.staged_file import StagedFile
 
 MARKERS: Final = ".hoodie/.temp"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task tells of a data file that it wrote and nobody sees yet."""
+"""What a task tells of a data file that it wrote and nobody sees yet, and what the commit then says of it (FORMAT, section 4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakebraid.tasks.data_files import in_partition
+from lakebraid.errors import InvalidArgument
+from lakebraid.format.names import in_partition
+from lakebraid.format.timeline.commit import WriteStat
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,71 @@ class StagedFile:
     def path(self) -> str:
         """The name below the table."""
         return in_partition(self.partition, self.name)
+
+
+def write_stats(files: Iterable[StagedFile], start: str) -> dict[str, tuple[WriteStat, ...]]:
+    """One stat for each file of the write that began at `start`, by partition.
+
+    InvalidArgument if two base files are of one file group: readers would take one of them, and half of the rows.
+    """
+    stats: dict[str, list[WriteStat]] = {}
+    based: set[tuple[str, str]] = set()
+    for file in files:
+        if file.is_base and (file.partition, file.file_id) in based:
+            raise InvalidArgument(
+                f"The write {start} made two base files of the file group {file.file_id} in partition "
+                f"{file.partition!r}; readers take one only. Nothing was published. Write all rows of a bulk load at "
+                "once, or upsert them.",
+                start=start,
+                file_id=file.file_id,
+                partition=file.partition,
+            )
+        if file.is_base:
+            based.add((file.partition, file.file_id))
+        stat = _base_stat(file) if file.is_base else _log_stat(file, start)
+        stats.setdefault(file.partition, []).append(stat)
+    return {partition: tuple(found) for partition, found in stats.items()}
+
+
+def brings_keys(stat: WriteStat) -> bool:
+    """Whether a file may hold keys that were not there before; log files hold none where keys are looked up."""
+    is_rewrite = stat.prev_commit not in (None, "", "null")
+    return stat.path is not None and stat.path.endswith(".parquet") and not (is_rewrite and stat.num_inserts == 0)
+
+
+def _base_stat(file: StagedFile) -> WriteStat:
+    return WriteStat(
+        file_id=file.file_id,
+        path=file.path,
+        prev_commit=file.previous or "null",  # Hudi's own word for "there was no base file before"
+        num_writes=file.rows,
+        num_deletes=file.deletes,
+        num_update_writes=file.updates,
+        num_inserts=file.rows if file.inserts < 0 else file.inserts,
+        total_write_bytes=file.size,
+        total_write_errors=0,
+        partition_path=file.partition,
+        file_size_in_bytes=file.size,
+        cdc_stats={in_partition(file.partition, file.changes): file.changes_size} if file.changes else None,
+    )
+
+
+def _log_stat(file: StagedFile, start: str) -> WriteStat:
+    return WriteStat(
+        file_id=file.file_id,
+        path=file.path,
+        prev_commit=start,
+        num_writes=file.rows,
+        num_deletes=file.deletes,
+        total_write_bytes=file.size,
+        total_write_errors=0,
+        partition_path=file.partition,
+        file_size_in_bytes=file.size,
+        log_version=1,
+        log_offset=0,
+        base_file="",
+        log_files=(file.name,),
+    )
 
 
 STAGED_SCHEMA: Final = pa.schema(

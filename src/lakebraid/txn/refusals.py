@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lakebraid import limits
 from lakebraid.errors import LakebraidError
-from lakebraid.txn.hudi.lock_owner import process_name
+from lakebraid.txn.liveness.heartbeat import process_name
 
 _FACTS: Final = ("rule", "other", "other_writer", "writer", "groups", "restore")
 

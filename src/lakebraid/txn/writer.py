@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -23,11 +22,12 @@ from lakebraid.model.writable import check_writable
 from lakebraid.storage.parallel import Behind
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
-from lakebraid.table.loading import load_config
+from lakebraid.table.loading import Settings, load_settings
 from lakebraid.table.view import load_view
 from lakebraid.txn.checks.inserted_keys import SameKeys
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, load_newest_map
-from lakebraid.txn.checks.overwrites import Placement, listed_ids
+from lakebraid.txn.checks.overwrites import listed_ids
+from lakebraid.txn.checks.rivalry import Placement
 from lakebraid.txn.hudi.lock import Lock, hudi_lock
 from lakebraid.txn.ledger.entries import Entry
 from lakebraid.txn.ledger.ledger import Ledger
@@ -37,10 +37,6 @@ from lakebraid.txn.liveness.heartbeat import Heartbeat
 
 FIXED_IDS = "hoodie.lakebraid.fixed.file.ids"
 """In the properties of tables whose buckets never had other file ids than the fixed ones."""
-
-
-Settings: TypeAlias = tuple[TableConfig, Mapping[str, str]]
-"""A table's configuration, and its properties."""
 
 
 class SettingsChanged(Exception):
@@ -70,24 +66,26 @@ class Writing:
         self.storage, self.clock, self._told = storage, clock, told or {}
         self._newest: tuple[Entry | None, int] = (None, 0)
         self._company = Company()
-        self._settings: Settings | None = None
         self._schema: TableSchema | None = None
         self._map = NO_MAP
+        self._settings: Settings | None = None
+        self._writable: tuple[TableConfig, Mapping[str, str]] | None = None
+        """Settings that were found to be writable; while they stay as they are, they are."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> tuple[TableConfig, Mapping[str, str]]:
         """The table's settings as they are now; UnsupportedTable if we must not write it."""
-        config, properties = load_config(self.storage)
-        self.check_writable(config, properties)
-        self._settings = config, {**properties, **self._told}
-        return self._settings
+        found = load_settings(self.storage, self._settings)
+        self.check_writable(found.config, found.properties)
+        self._settings = found
+        return found.config, {**found.properties, **self._told}
 
-    def settings_ahead(self) -> tuple[Settings, Callable[[], None] | None]:
+    def settings_ahead(self) -> tuple[tuple[TableConfig, Mapping[str, str]], Callable[[], None] | None]:
         """The same; where calls take long as they were at the last write of this process, with what raises `SettingsChanged` if
         they are not so any more. They are read meanwhile.
         """
-        known = self._settings
-        if known is None or not self._company.is_far:
+        if self._settings is None or not self._company.is_far:
             return self.settings(), None
+        known = self._settings.config, {**self._settings.properties, **self._told}
         now = Behind(self.storage, self.settings)
 
         def confirm() -> None:
@@ -103,7 +101,9 @@ class Writing:
     def check_writable(self, config: TableConfig, properties: Mapping[str, str]) -> None:
         """UnsupportedTable if we must not write a table with these properties."""
         if properties.get(FIXED_IDS) == "true":
-            check_writable(config, properties, self.storage.url)
+            if self._writable != (config, properties):
+                check_writable(config, properties, self.storage.url)
+                self._writable = (config, properties)
             return
         _, folders = self.storage.list_folder(".hoodie/.bucket_index")
         completed = self.completions(config) if config.timezone == "LOCAL" else None
@@ -113,7 +113,7 @@ class Writing:
 
     def ledger(self, config: TableConfig) -> Ledger:
         """A new ledger, which knows what the last one of this process knew."""
-        lock = self.lock(self.at(config))
+        lock = None if config.lock_provider is None else self.lock(self.at(config))
         known, applied = self._newest
         ledger = Ledger(self.at(config), is_shared=lock is not None, company=self._company)
         if lock is not None:
@@ -173,6 +173,8 @@ class Writing:
         table's schema as it is now, not the one its writer began with.
         """
         is_unchanged = begun is not None and now.state.schema_file == begun.file and not now.is_shared
+        if begun is not None and is_unchanged and own.equals(begun.columns):
+            return begun.text  # RFC-82, row 4: nothing changed
         current = begun if is_unchanged else self.schema(now.ledger)
         columns = None if current is None else current.columns
         before = None if begun is None else begun.columns

@@ -33,18 +33,15 @@ from lakebraid.tasks.writing.inputs import is_repeatable
 from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.actions.write import begin_write
-from lakebraid.txn.checks.overwrites import Placement
-from lakebraid.txn.checks.rivalry import Rivalry
+from lakebraid.txn.checks.rivalry import Placement, Rivalry
 from lakebraid.txn.checks.single_writer import clear_dead
-from lakebraid.txn.hudi.lock_owner import process_name
 from lakebraid.txn.ledger.entries import Batch
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.liveness.heartbeat import beat_first
+from lakebraid.txn.liveness.heartbeat import beat_first, process_name
 from lakebraid.txn.writer import SettingsChanged, TableSchema, Writing
-from lakebraid.writing.engines import Engines
 from lakebraid.writing.operations.overwrite import Overwriting, check_overwrite
-from lakebraid.writing.request import SCHEMA_CONFLICT, WriteRequest, check_schema_conflict
+from lakebraid.writing.request import SCHEMA_CONFLICT, Engines, WriteRequest, check_schema_conflict
 
 
 @dataclass
@@ -69,7 +66,8 @@ class OwnSchema:
             stated = fit_schema(without_meta(incoming))  # the first rows of a table without schema state it
             check_ordering(stated, config, "Nothing was written.")
             return stated
-        return evolved(columns, incoming, config) if self.evolves else columns
+        brings_nothing = not self.evolves or incoming.equals(columns)
+        return columns if brings_nothing else evolved(columns, incoming, config)
 
     def restate(self, change: Callable[[pa.Schema], pa.Schema], url: str) -> None:
         columns = self.columns
@@ -191,7 +189,7 @@ def open_write(
     """
     since_seconds, tally = writing.clock.monotonic(), StoreTally()
     token, name = request.token or writing.clock.token(), request.writer or process_name()
-    batch = named_batch(request.writer, request.batch, request.stream)
+    batch = None if request.batch is None else named_batch(request.writer, request.batch, request.stream)
     check_schema_conflict(request.schema_conflict)
     with counted_in(tally):
         (config, properties), confirm = writing.settings_ahead()

@@ -26,9 +26,9 @@ from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.begin import Beginning
-from lakebraid.writing.engines import Engines
 from lakebraid.writing.gate import Gate
 from lakebraid.writing.placed import Placing
+from lakebraid.writing.request import Engines
 from lakebraid.writing.seeds import bases_beside
 
 FIRST_TASK: Final = 1000

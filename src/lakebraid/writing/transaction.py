@@ -16,21 +16,19 @@ from lakebraid.model.operations import Operation
 from lakebraid.reading.plan import Source
 from lakebraid.storage.tries import StoreTally, counted_in
 from lakebraid.tasks.lookup.changes import Piece
-from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.staged_file import StagedFile, write_stats
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import publish_or_roll_back
 from lakebraid.txn.cdc_slices import with_slices_before
 from lakebraid.txn.checks.file_groups import WRITER
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.liveness.heartbeat import beat_interval_ms
-from lakebraid.txn.liveness.markers import forget
+from lakebraid.txn.liveness.heartbeat import beat_interval_ms, forget
 from lakebraid.txn.refusals import given_up, refused
-from lakebraid.txn.stats import write_stats
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.begin import Beginning, Opening, begin
-from lakebraid.writing.engines import Engines
 from lakebraid.writing.gate import Gate
+from lakebraid.writing.request import Engines
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.stage import Looking, Staging
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebraid import limits
-from lakebraid.model.values import cutting
-from lakebraid.model.values.cutting import cut, take_pieces, take_rows
+from lakebraid.model.values import arrow_numpy
+from lakebraid.model.values.arrow_numpy import take_pieces, take_rows
+from lakebraid.model.values.cutting import cut
 
 pytestmark = pytest.mark.unit
 
@@ -50,7 +51,7 @@ def test_rows_of_many_chunks_are_taken_piece_by_piece_as_all_at_once(
     expected = rows.take(pa.array(places, pa.int64()))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(limits, "TAKEN_BYTES", 200)
-        patched.setattr(cutting, "_ARRAY_BYTES_MAX", 400)
+        patched.setattr(arrow_numpy, "_ARRAY_BYTES_MAX", 400)
         assert take_rows(rows, places).equals(expected)
         pieces = list(take_pieces(rows, places))
         assert pa.concat_tables([rows.slice(0, 0), *pieces]).equals(expected)

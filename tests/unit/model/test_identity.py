@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 import lakebraid as lb
 from lakebraid.model.creation.plan import plan_table
-from lakebraid.model.keys.identity import check_identity
-from lakebraid.model.keys.keys import record_keys
+from lakebraid.model.keys.keys import check_distinct_keys, record_keys
 
 pytestmark = pytest.mark.unit
 
@@ -98,7 +97,7 @@ def text_of(key: tuple[str | None, ...]) -> str | None:
     """The record key's text; None for what is refused."""
     rows = pa.table({name: pa.array([value], pa.string()) for name, value in zip("abc", key, strict=True)})
     try:
-        check_identity(rows, THREE_KEYS)
+        check_distinct_keys(rows, THREE_KEYS.record_keys)
         text: str | None = record_keys(rows, ["a", "b", "c"], complex_form=True)[0].as_py()
     except lb.InvalidArgument:
         return None
@@ -184,7 +183,7 @@ def test_a_folder_that_an_older_release_made_can_be_read_and_removed(
 ) -> None:
     table = parted(tmp_path)
     with monkeypatch.context() as older:
-        older.setattr("lakebraid.model.incoming.check_identity", lambda *_: None)
+        older.setattr("lakebraid.model.incoming.check_partition_values", lambda *_: None)
         table.upsert([{"id": n, "ts": 1, "p": p, "q": ""} for n, p in enumerate(["a:b", "ok", "ok"])])
     assert table.count(where="p = 'a:b'") == 1
     table.delete([{"id": 1, "p": "ok"}])

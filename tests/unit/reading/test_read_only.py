@@ -19,7 +19,7 @@ import lakebraid as lb
 from lakebraid.cli.main import main
 from lakebraid.clock import SystemClock
 from lakebraid.storage import open_storage
-from lakebraid.storage.failures import os_failure
+from lakebraid.storage.disk import os_failure
 from lakebraid.storage.local import LocalStorage
 from lakebraid.txn.liveness.leases import take_lease
 from lakebraid.web.server import make_server

@@ -21,11 +21,10 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
 from lakebraid.tasks.new_files import place_file
-from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.staged_file import StagedFile, write_stats
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.checks.file_groups import Rivals, begun
-from lakebraid.txn.stats import write_stats
 from tests.kit.clustering import GIVES_WAY, Grove
 from tests.kit.effort import times
 from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of

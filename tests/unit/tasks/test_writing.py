@@ -21,10 +21,9 @@ from lakebraid.model.keys.buckets import bucket_file_id, bucket_of
 from lakebraid.model.schema.avro_text import row_schema_text, table_schema_text
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.tasks.new_files import place_file
-from lakebraid.tasks.staged_file import StagedFile, staged_from_arrow, staged_to_arrow
+from lakebraid.tasks.staged_file import StagedFile, staged_from_arrow, staged_to_arrow, write_stats
 from lakebraid.tasks.writing.base_file import format_base_file, key_range
 from lakebraid.tasks.writing.rows import write_rows
-from lakebraid.txn.stats import write_stats
 from tests.kit.lake import PLAIN, Lake, commit_time, row
 from tests.kit.table_builder import open_table, t
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebraid.model.grouping import group_rows
+from lakebraid.model.grouping import group_rows, sort_keys
 from lakebraid.model.keys.buckets import bucket_of
-from lakebraid.model.keys.order import sort_keys
 from lakebraid.model.ordering import order_keys
 from lakebraid.model.values.arrow_casts import can_become, exact_cast
 from lakebraid.tasks.writing.base_file import key_range

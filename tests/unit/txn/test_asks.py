@@ -221,7 +221,7 @@ def test_an_entry_decides_so_many_asks_and_the_others_wait(monkeypatch: pytest.M
     wishes = [begin_wish(replace(WRITE, decider=f"d{n}")) for n in (1, 2, 3)]
     asks = [ask_of(wish, seen=n, id_=f"{n:016d}") for n, wish in zip((1, 2, 3), wishes, strict=True)]
     on = TableAt(MemoryStorage("memory://asks", TickingClock()), config(), TickingClock())
-    state, _ = carry(on, LedgerState(), 4, [ask.name() for ask in asks], touches=0)
+    state, _ = carry(on, LedgerState(), 4, [ask.name() for ask in asks])
     assert [write.decider for write in state.open.values()] == ["d1", "d2"]
     assert counting(asks, state, 5) == asks[2:]
 
@@ -296,7 +296,7 @@ def test_asks_of_one_entry_get_times_of_their_own_and_what_begins_comes_first(st
         ask_of(publish_wish(state, T1, has_rows=True, touches=0), id_="a" * 16),
         ask_of(begin_wish(replace(WRITE, decider="e")), id_="b" * 16),
     ]
-    after, files = carry(alone(storage).table, state, 1, [ask.name() for ask in asks], touches=0)
+    after, files = carry(alone(storage).table, state, 1, [ask.name() for ask in asks])
     begun, published = after.decided["b" * 16], after.decided["a" * 16]
     assert begun.outcome < published.outcome == after.last
     assert [source for source, _ in files] == [asks[1].name(), asks[1].name(), asks[0].name()]

@@ -21,6 +21,7 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.batches import forget_writer
 from lakebraid.txn.actions.plans import claim, publish_plan
+from lakebraid.txn.checks.rivalry import mask_of
 from lakebraid.txn.ledger.asks import parse_asks
 from lakebraid.txn.ledger.entries import (
     BEYOND,
@@ -51,7 +52,6 @@ from lakebraid.txn.ledger.wishes import (
     publish_wish,
 )
 from lakebraid.txn.liveness.leases import advance_consumer, drop_consumer, drop_lease, register_consumer, take_lease
-from lakebraid.txn.stats import mask_of
 from tests.kit.far import FarCompany
 from tests.kit.scene import Call, Scene, TickingClock, WatchedStorage, make_table, once, row, table_on
 

@@ -16,7 +16,8 @@ from lakebraid.model.conflicts import PENDING, Begun, Chosen, Kind, Strategy, ca
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.merging.compaction import plan_compaction
-from lakebraid.txn.checks.file_groups import EARLY, STRATEGY, strategy_of
+from lakebraid.txn.checks.file_groups import EARLY, STRATEGY
+from lakebraid.txn.checks.rivalry import strategy_of
 from tests.kit.scene import Scene
 
 pytestmark = pytest.mark.unit

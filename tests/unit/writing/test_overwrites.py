@@ -11,7 +11,7 @@ from lakebraid.errors import CorruptFile, InvalidArgument
 from lakebraid.format.names import parse_data_file
 from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.format.timeline.plans import parse_requested_replace
-from lakebraid.model.overwritten_ids import Replaced, replaced_file_id
+from lakebraid.model.keys.buckets import Replaced, replaced_file_id
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.checks.overwrite_maps import MAPS, ReplacedMap, format_map, load_map, parse_map
 from lakebraid.txn.liveness.heartbeat import Heartbeat

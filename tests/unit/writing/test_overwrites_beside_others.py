@@ -10,7 +10,7 @@ import pytest
 
 from lakebraid.api.table import Table
 from lakebraid.errors import CommitRefused, WriteConflict
-from lakebraid.model.overwritten_ids import replaced_file_id
+from lakebraid.model.keys.buckets import replaced_file_id
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.txn.checks.overwrite_maps import MAPS
 from lakebraid.txn.liveness.heartbeat import Heartbeat

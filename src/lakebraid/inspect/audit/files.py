@@ -12,7 +12,7 @@ from typing import Final
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, LakebraidError, ObjectNotFound
 from lakebraid.format.log.blocks import BlockType
-from lakebraid.format.names import BaseFileName
+from lakebraid.format.names import BaseFileName, in_partition
 from lakebraid.format.parquet.rows import open_parquet_file
 from lakebraid.format.properties import parse_partition_metadata
 from lakebraid.inspect.audit.evidence import Evidence, Object
@@ -22,7 +22,6 @@ from lakebraid.inspect.audit.reach import Reach
 from lakebraid.model.keys.buckets import bucket_of_file_id
 from lakebraid.model.schema.conform import without_meta
 from lakebraid.table.loading import PARTITION_MARK
-from lakebraid.tasks.data_files import in_partition
 
 _DATA: Final = (BlockType.AVRO, BlockType.PARQUET)
 _CRC_HEAD: Final = struct.Struct(">4si")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, LakebraidError
+from lakebraid.format.names import in_partition
 from lakebraid.inspect.audit.evidence import Evidence
 from lakebraid.inspect.audit.files import Step
 from lakebraid.inspect.audit.findings import Finding
@@ -25,7 +26,6 @@ from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.timeline.slicing import FileSlice, GroupId
 from lakebraid.reading.plan import slice_task
 from lakebraid.table.view import View
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakebraid.errors import CorruptFile, ObjectNotFound, SnapshotExpired
-from lakebraid.format.names import BaseFileName, State
+from lakebraid.format.names import BaseFileName, State, in_partition
 from lakebraid.format.timeline.plans import parse_compaction_plan
 from lakebraid.format.timeline.services import parse_clean_plan, parse_savepoint_metadata
 from lakebraid.inspect.audit.evidence import Evidence, Object
@@ -18,7 +18,6 @@ from lakebraid.model.timeline.instant import COMPLETED_AS, Instant
 from lakebraid.model.timeline.named_files import Floors, Named, change_files, misnamed, missed_logs, named_files
 from lakebraid.model.timeline.slicing import FileSlice, GroupId
 from lakebraid.table.view import load_view
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.checks.pending_plans import load_planned
 
 

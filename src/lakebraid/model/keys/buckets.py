@@ -4,24 +4,31 @@
 The bucket is Java's `List.hashCode` of the key's values, without its sign, modulo N. The values are taken from the
 key's text by Hudi's own parser, not from the columns, and characters are UTF-16 units. A writer that gets one of these
 wrong puts a second copy of a row into another bucket, and nobody notices.
+
+A replaced file group is gone for good, and file ids of buckets are fixed, so rows that come after an overwrite need
+other ids: agreed by all writers, and never used before (scenario F8). They follow from the start of the overwrite
+alone: a writer that knows which one was the last of a partition knows the ids of its buckets, without looking at files.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakebraid.digits import whole_number
 from lakebraid.errors import InvalidArgument
+from lakebraid.format.times import is_instant_time
 from lakebraid.limits import BUCKETS_MAX
 from lakebraid.model.keys.keys import EMPTY_TEXT, NULL_TEXT, parse_record_key
 
 _TAIL: Final = "-0000-0000-0000-000000000000-0"
+_BUCKET: Final = re.compile("[0-9]{8}-")
 _BLOCK_BYTES: Final = 1 << 18
 _INVERSE_OF_31: Final = pow(31, -1, 1 << 32)
 
@@ -61,7 +68,38 @@ def bucket_of_file_id(file_id: str) -> int | None:
 
     Only meaningful in tables with a bucket index: a random id elsewhere may begin with eight digits too.
     """
-    return whole_number(file_id[:8]) if file_id[8:9] == "-" else None
+    return int(file_id[:8]) if _BUCKET.match(file_id) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The start of the last overwrite of each partition; of partitions that are not named, that of the whole table."""
+
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    whole: str | None = None
+
+    def file_id(self, partition: str, bucket: int) -> str:
+        """The file group of a bucket: the fixed one as long as nothing was overwritten there."""
+        start = self.partitions.get(partition) or self.whole
+        return bucket_file_id(bucket) if start is None else replaced_file_id(bucket, start)
+
+    def after(self, start: str, partitions: Iterable[str] | None) -> Replaced:
+        """The same after one more overwrite: of these partitions, or of the whole table."""
+        if partitions is None:
+            return Replaced(whole=start)
+        return Replaced({**self.partitions, **dict.fromkeys(sorted(partitions), start)}, self.whole)
+
+
+def replaced_file_id(bucket: int, start: str) -> str:
+    """The file id of a bucket since the overwrite that began at `start`: as long and of the same form as the fixed ones.
+
+    >>> replaced_file_id(3, "20261116091228123")
+    '00000003-2026-1116-0912-281230000000-0'
+    """
+    if not is_instant_time(start) or len(start) != 17:
+        raise InvalidArgument(f"{start[:40]!r} is no start of an overwrite. Nothing was written.")
+    number = bucket_file_id(bucket)[:8]
+    return f"{number}-{start[:4]}-{start[4:8]}-{start[8:12]}-{start[12:]}0000000-0"
 
 
 def java_string_hash(text: str) -> int:

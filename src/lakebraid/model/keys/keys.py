@@ -103,6 +103,18 @@ def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.Chun
     )
 
 
+def check_distinct_keys(rows: pa.Table, fields: Sequence[str]) -> None:
+    """Raises InvalidArgument for a value of a key column that cannot be told from another one.
+
+    Hudi escapes nothing in the text of a key of several columns (`a:1,b:2`). Values that would make it ambiguous are
+    refused, so that no row takes another one's place.
+    """
+    for name in fields if len(fields) > 1 else ():
+        column = column_of(rows, name)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            _check_text(column, name, fields)
+
+
 def _complex_keys(columns: Sequence[pa.Array], fields: Sequence[str]) -> pa.Array:
     _check_identified(columns, fields)
     parts = []
@@ -126,6 +138,33 @@ def _check_identified(columns: Sequence[pa.Array], fields: Sequence[str]) -> Non
             row=row,
             fields=tuple(fields),
         )
+
+
+def _check_text(column: pa.ChunkedArray, name: str, fields: Sequence[str]) -> None:
+    """A value must not stand for NULL or the empty text, nor hold what begins the value of another key column."""
+    _refuse(column, pc.is_in(column, value_set=pa.array([NULL_TEXT, EMPTY_TEXT], column.type)), name)
+    if pc.any(pc.match_substring(column, ",")).as_py():
+        for other in fields[1:]:
+            _refuse(column, pc.match_substring(column, f",{other}:"), name, other)
+
+
+def _refuse(column: pa.ChunkedArray, found: pa.ChunkedArray, name: str, other: str | None = None) -> None:
+    """Raises for the first row that was found, if there is one."""
+    row = pc.index(found, True).as_py()
+    if row < 0:
+        return
+    value = column[row].as_py()
+    why = (
+        f"it holds ',{other}:', with which the value of {other!r} begins in Hudi's record keys"
+        if other is not None
+        else f"Hudi's record keys have this text for {'NULL' if value == NULL_TEXT else 'the empty text'}"
+    )
+    raise InvalidArgument(
+        f"Row {row} has {value!r:.200} in the key column {name!r}, and {why}: two different keys would be one row. "
+        "Nothing was written. Change the value, or use a single key column.",
+        row=row,
+        column=name,
+    )
 
 
 def _render_plain(column: pa.Array, consistent_timestamps: bool) -> pa.Array:

@@ -104,6 +104,18 @@ def check_partition_path(path: str, *, error: type[LakebraidError] = CorruptFile
         )
 
 
+def check_partition_values(rows: pa.Table, config: TableConfig) -> None:
+    """Raises InvalidArgument for a value of a partition column that names no folder of its own; see `check_partition_value`.
+
+    Hudi escapes nothing in a folder's name unless the table is url encoded.
+    """
+    for name in config.partition_fields:
+        column = column_of(rows, name)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            for value in column.unique().to_pylist():
+                check_partition_value(value, name, config)
+
+
 def check_partition_value(value: str | None, field: str, config: TableConfig) -> None:
     """Raises InvalidArgument for a text of which rows must not be written: Hudi could not read it, or would take it for
     another one. What is there already stays readable.

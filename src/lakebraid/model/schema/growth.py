@@ -27,8 +27,10 @@ def evolved(table: pa.Schema, incoming: pa.Schema, config: TableConfig) -> pa.Sc
     Key, partition and ordering columns keep their types: stored keys, folders and ordering values must stay comparable.
     Types that fit neither way are left as they are: `model.incoming` says which column does not fit, and why.
     """
-    fixed = {_root(name) for name in (*config.record_keys, *config.partition_fields, *config.every_ordering_field)}
     brought = pa.schema([field for field in incoming if field.name not in META_COLUMNS])
+    if all(_is_known(field, table) for field in brought):
+        return table
+    fixed = {_root(name) for name in (*config.record_keys, *config.partition_fields, *config.every_ordering_field)}
     grown = pa.schema(_grown_fields(table, _fitted(brought, table.names), fixed))
     return table if grown.equals(table) else fit_again(grown)
 
@@ -74,6 +76,12 @@ def _fitted(brought: pa.Schema, known: Collection[str]) -> list[pa.Field]:
                 raise InvalidArgument(text, **error.facts) from None
             fields.append(field)
     return fields
+
+
+def _is_known(field: pa.Field, table: pa.Schema) -> bool:
+    """Whether the table has such a column already, of that very type."""
+    at = table.get_field_index(field.name)
+    return bool(at >= 0 and table.field(at).type == field.type)
 
 
 def _grown_fields(fields: Iterable[pa.Field], brought: list[pa.Field], fixed: Collection[str] = ()) -> list[pa.Field]:

@@ -45,9 +45,9 @@ from lakebraid.txn.actions.rollback import decide_withdrawal, finish_rollback
 from lakebraid.txn.actions.write import write_completion, write_status
 from lakebraid.txn.checks.file_groups import UPDATES, Rivals, begun, groups_text, writer_of
 from lakebraid.txn.checks.pending_plans import planned_parts
+from lakebraid.txn.checks.rivalry import mask_of
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.stats import mask_of
 
 ACTIVE_FROM: Final = "lakebraid.active_from"
 """In a plan's extra metadata: where the timeline began when it was made; who has left it since is looked up in the history."""

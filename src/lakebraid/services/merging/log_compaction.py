@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakebraid.format.names import parse_data_file
+from lakebraid.format.names import in_partition, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.plans import (
     CompactionOperation,
@@ -29,7 +29,6 @@ from lakebraid.services.merging.scope import Scope
 from lakebraid.services.merging.tasks import compact_tasks, log_compaction_metadata
 from lakebraid.services.settings import Opened
 from lakebraid.table.view import View, load_view
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.merging.compact import CompactTask, RunTask
 from lakebraid.tasks.merging.log_compact import run_log_compaction_task
 from lakebraid.tasks.staged_file import StagedFile

@@ -36,11 +36,11 @@ from lakebraid.txn.liveness.heartbeat import (
     Heartbeat,
     beat_first,
     beat_interval_ms,
+    forget,
     is_expired,
     silence_ms_max,
     storage_now_ms,
 )
-from lakebraid.txn.liveness.markers import forget
 from lakebraid.txn.writer import TableSchema
 
 Merging = Literal["compaction", "logcompaction", "clustering"]

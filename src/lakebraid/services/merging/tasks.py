@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
-from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
+from lakebraid.format.names import BaseFileName, LogFileName, in_partition, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
 from lakebraid.format.timeline.plans import ClusteringPlan, ClusteringSlice, CompactionOperation, CompactionPlan
 from lakebraid.model.config import TableConfig
@@ -25,12 +25,10 @@ from lakebraid.model.timeline.timeline import Visibility
 from lakebraid.reading.plan import slice_task
 from lakebraid.services.merging.choose_groups import CARRIES, NEWEST_OPEN
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.merging.cluster import ClusterTask
 from lakebraid.tasks.merging.compact import CompactTask, MergeContext
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
-from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.txn.stats import write_stats
+from lakebraid.tasks.staged_file import StagedFile, write_stats
 
 ALL_COUNT = Visibility(frozenset(), "9", "9")
 """Whatever a plan names was committed when it was made."""

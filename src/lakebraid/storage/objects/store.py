@@ -14,8 +14,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import ObjectExists, ObjectNotFound, StorageError
 from lakebraid.limits import STORE_CALLS_AT_ONCE_MAX, STORE_TRIES_MAX, STORE_TRIES_UNREACHED_MAX
-from lakebraid.storage.bounds import check_range, check_size
-from lakebraid.storage.names import check_name, check_names, folder_name
+from lakebraid.storage.checks import check_name, check_names, check_range, check_size, folder_name
 from lakebraid.storage.objects.clients import ObjectClients
 from lakebraid.storage.objects.failures import CLIENT_ERRORS, is_throttled, may_pass, object_failure, status_and_code
 from lakebraid.storage.objects.file import ObjectFile

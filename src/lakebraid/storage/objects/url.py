@@ -10,7 +10,7 @@ from typing import Final
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.storage.addressing import spark_address
-from lakebraid.storage.names import check_name
+from lakebraid.storage.checks import check_name
 
 OBJECT_SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "az", "abfs", "abfss")
 

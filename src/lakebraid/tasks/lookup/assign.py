@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from lakebraid import limits
 from lakebraid.model.config import TableType
 from lakebraid.model.file_sizing import Room, Sizes, row_bytes_of, share_out
+from lakebraid.model.grouping import sort_keys
 from lakebraid.model.keys.buckets import bucket_ids
-from lakebraid.model.keys.order import sort_keys
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.storage.protocol import Storage

@@ -14,12 +14,12 @@ from lakebraid.model.config import META_COLUMNS, RECORD_KEY
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
-from lakebraid.model.merge_rules import MergeRules, merge_rules
+from lakebraid.model.merge_rules import MergeRules, marked_deleted, merge_rules
 from lakebraid.model.ordering import Bools, Ints, order_keys
 from lakebraid.model.schema.conform import with_meta
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.tasks.reading.ranks import OTHERS
-from lakebraid.tasks.reading.versions import Versions, marked_deleted, row_keys
+from lakebraid.tasks.reading.versions import Versions, row_keys
 from lakebraid.tasks.writing.rows import WritePlan
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakebraid.model.config import RECORD_KEY, TableType
 from lakebraid.model.ordering import Ints
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.lookup.assign import Find, Ground, Placed, by_number, place_by_keys, place_in_buckets
 from lakebraid.tasks.lookup.changes import RowChanges

@@ -24,7 +24,7 @@ from lakebraid.errors import CorruptFile
 from lakebraid.format.names import BaseFileName
 from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.ordering import Ints
-from lakebraid.model.values.cutting import take_pieces, take_rows
+from lakebraid.model.values.arrow_numpy import take_pieces, take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.merging.compact import MergeContext
 from lakebraid.tasks.new_files import place_file

@@ -29,8 +29,7 @@ from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.model.schema.avro_text import row_schema_text
-from lakebraid.model.values.arrow_numpy import to_ints
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows, to_ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.reading.blocks import PlacedBlock, placed_blocks

@@ -22,11 +22,10 @@ from lakebraid.format.avro.rows import parse_avro_block
 from lakebraid.format.log.blocks import BlockType, LogBlock, read_blocks
 from lakebraid.format.log.delete_list import parse_delete_block
 from lakebraid.format.parquet.rows import read_parquet_block
-from lakebraid.model.merge_rules import MergeRules
+from lakebraid.model.merge_rules import MergeRules, marked_deleted
 from lakebraid.model.schema.conform import conform
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import read_log
-from lakebraid.tasks.reading.versions import marked_deleted
 
 
 @dataclass(frozen=True, slots=True)

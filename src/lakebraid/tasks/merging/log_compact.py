@@ -30,7 +30,7 @@ from lakebraid.model.config import RECORD_KEY, PartialMode
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.ordering import Ints, winners
 from lakebraid.model.schema.avro_text import row_schema_text, states_skeletons
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import read_log
 from lakebraid.tasks.merging.compact import CompactTask, MergeContext, fits_delete_block

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.config import RECORD_KEY
-from lakebraid.model.keys.order import sort_keys
+from lakebraid.model.grouping import sort_keys
 from lakebraid.model.merge_rules import MergeRules, merge_rules
 from lakebraid.model.ordering import Bools, winners
 from lakebraid.model.schema.conform import with_meta
-from lakebraid.model.values.cutting import take_pieces
+from lakebraid.model.values.arrow_numpy import take_pieces
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.new_files import put_file

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from lakebraid.model.config import PartialMode
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, ranks
-from lakebraid.model.values.arrow_numpy import to_bools, to_ints, to_mask
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows, to_bools, to_ints, to_mask
 from lakebraid.tasks.reading.ranks import (
     NEVER,
     OTHERS,

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from lakebraid.model.merge_rules import MergeRules
 from lakebraid.model.ordering import Bools, Ints, winners
-from lakebraid.model.values.arrow_numpy import to_bools, to_ints, to_mask
-from lakebraid.model.values.cutting import take_pieces
+from lakebraid.model.values.arrow_numpy import take_pieces, to_bools, to_ints, to_mask
 from lakebraid.tasks.reading.columns import Keeping, merge_columns
 from lakebraid.tasks.reading.ranks import RANKS
 from lakebraid.tasks.reading.versions import Buried, Versions, outranks, request_times, row_keys

@@ -14,14 +14,13 @@ import pyarrow.compute as pc
 from lakebraid.format.damage import damaged
 from lakebraid.format.log.delete_list import DeletedKeys
 from lakebraid.memory import check_held
-from lakebraid.model.config import IS_DELETED_COLUMN, OPERATION_COLUMN, RECORD_KEY, PartialMode
+from lakebraid.model.config import RECORD_KEY, PartialMode
 from lakebraid.model.keys.keys import record_keys
-from lakebraid.model.merge_rules import KeyForm, MergeRules
+from lakebraid.model.merge_rules import KeyForm, MergeRules, marked_deleted
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, compare, order_keys
 from lakebraid.model.schema.avro_text import states_skeletons
 from lakebraid.model.schema.conform import conform, widen
-from lakebraid.model.values.arrow_numpy import filled, to_arrow, to_bools, to_ints
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import filled, flagged, take_rows, to_arrow, to_bools, to_ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.reading.blocks import Decoded, Known, decoded_together, kept_or_decoded, placed_blocks
 from lakebraid.tasks.reading.ranks import OTHERS
@@ -201,20 +200,6 @@ def request_times(batch: pa.Table, rows: Ints) -> Ints:
     return to_ints(filled(numbers, 0))
 
 
-def marked_deleted(rows: pa.Table, rules: MergeRules) -> Bools:
-    """Which rows say of themselves that they are deletes."""
-    deleted = np.zeros(rows.num_rows, np.bool_)
-    for name in rules.delete_columns:
-        column = rows.column(name)
-        if name == IS_DELETED_COLUMN and pa.types.is_boolean(column.type):
-            deleted |= _true(column)
-        elif name == OPERATION_COLUMN and pa.types.is_string(column.type):
-            deleted |= _true(pc.equal(column, "D"))
-        if rules.delete_marker is not None and name == rules.delete_marker[0]:
-            deleted |= _true(pc.equal(widen(column, pa.string(), f"the delete marker {name}"), rules.delete_marker[1]))
-    return deleted
-
-
 def ordering_like(values: pa.Array, target: pa.DataType, where: str) -> pa.Array:
     """A delete's ordering values in the type of the ordering column; times may come as plain numbers of micros."""
     if pa.types.is_timestamp(target) and pa.types.is_integer(values.type):
@@ -259,17 +244,13 @@ def _present(parts: list[_Part], rows: pa.Table, rules: MergeRules, schema: pa.S
 def counts(column: pa.ChunkedArray, rules: MergeRules) -> Bools:
     """Which values of full rows count, by the table's partial update mode: the others mean 'keep what was there'."""
     if rules.partial_mode is PartialMode.IGNORE_DEFAULTS:
-        return ~_true(pc.is_null(column))
+        return ~flagged(pc.is_null(column))
     if rules.partial_mode is PartialMode.FILL_UNAVAILABLE and rules.unavailable_value is not None:
         if pa.types.is_string(column.type):
-            return ~_true(pc.equal(column, rules.unavailable_value))
+            return ~flagged(pc.equal(column, rules.unavailable_value))
         if pa.types.is_binary(column.type):
-            return ~_true(pc.equal(column, rules.unavailable_value.encode()))
+            return ~flagged(pc.equal(column, rules.unavailable_value.encode()))
     return np.ones(len(column), np.bool_)
-
-
-def _true(flags: pa.ChunkedArray | pa.Array) -> Bools:
-    return to_bools(filled(_one(flags), False))
 
 
 def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:

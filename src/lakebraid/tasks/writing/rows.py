@@ -17,20 +17,18 @@ from lakebraid.format.names import BaseFileName, LogFileName
 from lakebraid.model.config import RECORD_KEY, TableConfig
 from lakebraid.model.grouping import Group, group_rows, join_group
 from lakebraid.model.incoming import prepare
-from lakebraid.model.keys.buckets import bucket_ids
+from lakebraid.model.keys.buckets import Replaced, bucket_ids
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
-from lakebraid.model.merge_rules import MergeRules, merge_rules
+from lakebraid.model.merge_rules import MergeRules, marked_deleted, merge_rules
 from lakebraid.model.operations import WITH_TASKS
-from lakebraid.model.ordering import Bools, Ints, order_keys
-from lakebraid.model.overwritten_ids import Replaced
+from lakebraid.model.ordering import Bools, Ints, OrderKeys, order_keys
 from lakebraid.model.schema.avro_text import row_schema_text
 from lakebraid.model.schema.conform import with_meta
-from lakebraid.model.values.cutting import take_rows
+from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.new_files import NewFiles, put_file, put_files
-from lakebraid.tasks.reading.versions import marked_deleted
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.base_file import format_base_file
 from lakebraid.tasks.writing.log_file import BlockRules, Deletes, Skeletons, block_format, format_log_file
@@ -160,7 +158,8 @@ def _batch(plan: WritePlan, rows: pa.Table, task: int, places: Places | None) ->
         places = Places(paths, bucket_ids(keys, config.bucket_fields, plan.buckets).astype(np.int64))
     for group in rules.groups:
         rows = join_group(rows, keys, places.partitions, group.by, group.columns)
-    order = order_keys([rows.column(name) for name in rules.order_columns], rows.num_rows)
+    ordering = [rows.column(name) for name in rules.order_columns]
+    order = order_keys(ordering, rows.num_rows) if ordering else OrderKeys((), rows.num_rows)
     grouping = group_rows(keys, places.partitions, places.numbers, order)
     chosen = pa.array(grouping.rows)
     rows = take_rows(rows, grouping.rows)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound
-from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.names import State, TimelineFileName, in_partition
 from lakebraid.format.timeline.services import (
     CleanedPartition,
     CleanMetadata,
@@ -21,7 +21,6 @@ from lakebraid.format.timeline.services import (
     format_clean_plan,
     parse_clean_plan,
 )
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round

@@ -17,13 +17,12 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.creating import check_vacant
 from lakebraid.table.loading import PROPERTIES
 from lakebraid.tasks.new_files import place_partition
-from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.staged_file import StagedFile, write_stats
 from lakebraid.tasks.writing.base_file import put_seeds
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Decision, Round
-from lakebraid.txn.liveness.markers import forget
-from lakebraid.txn.stats import write_stats
+from lakebraid.txn.liveness.heartbeat import forget
 from lakebraid.txn.writer import FIXED_IDS
 
 

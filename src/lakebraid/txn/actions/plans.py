@@ -16,11 +16,11 @@ from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.model.timeline.instant import COMPLETED_AS
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.write import completed_at, decide_publishing
+from lakebraid.txn.checks.rivalry import touched_by
 from lakebraid.txn.ledger.entries import PendingPlan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.ledger.wishes import claim_wish, finish_wish, release_wish
-from lakebraid.txn.stats import touched_by
 
 
 def decide_plan(

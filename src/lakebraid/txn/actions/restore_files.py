@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from lakebraid import limits
 from lakebraid.errors import RestoreUnfinished
-from lakebraid.format.names import State, TimelineFileName, parse_data_file, parse_timeline_file
+from lakebraid.format.names import State, TimelineFileName, in_partition, parse_data_file, parse_timeline_file
 from lakebraid.format.timeline.rollbacks import (
     InstantInfo,
     RestoreMetadata,
@@ -25,12 +25,11 @@ from lakebraid.model.timeline.instant import COMPLETED_AS, action_family
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.restores import load_restore_plan
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
-from lakebraid.txn.liveness.markers import forget
+from lakebraid.txn.liveness.heartbeat import forget
 
 T = TypeVar("T")
 _UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)

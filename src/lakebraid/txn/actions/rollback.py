@@ -28,8 +28,8 @@ from lakebraid.txn.ledger.entries import PendingPlan, Undoing
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.wishes import done_wish, undo_wish, undone
-from lakebraid.txn.liveness.heartbeat import beat_first
-from lakebraid.txn.liveness.markers import forget, load_markers, marked_file
+from lakebraid.txn.liveness.heartbeat import beat_first, forget
+from lakebraid.txn.liveness.markers import load_markers, marked_file
 
 
 def roll_back(

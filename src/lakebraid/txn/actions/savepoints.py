@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound, SnapshotExpired
-from lakebraid.format.names import State, TimelineFileName
+from lakebraid.format.names import State, TimelineFileName, in_partition
 from lakebraid.format.timeline.services import (
     SavepointMetadata,
     format_savepoint_metadata,
@@ -22,7 +22,6 @@ from lakebraid.format.timeline.services import (
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table.view import View, load_view
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round

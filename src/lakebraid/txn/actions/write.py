@@ -15,6 +15,7 @@ from lakebraid.errors import (
     DecisionUnknown,
     InvalidArgument,
     LakebraidError,
+    RestoreUnfinished,
     RolledBack,
     StorageError,
 )
@@ -28,12 +29,12 @@ from lakebraid.table.restores import find_restore
 from lakebraid.txn.actions.batches import check_new, with_batch
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
+from lakebraid.txn.checks.rivalry import touched_by
 from lakebraid.txn.ledger.entries import EVERYTHING, Batch, OpenWrite, shown_name
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.wishes import begin_wish, begun, publish_wish, published
 from lakebraid.txn.refusals import refused
-from lakebraid.txn.stats import touched_by
 
 WriteStatus: TypeAlias = Literal["published", "refused", "open"]
 
@@ -64,10 +65,12 @@ def begin_write(
         mine = next((start for start, write in now.state.open.items() if write.decider == decider), None)
         if mine is not None:
             return Already(mine)
-        check_new(now, batch)
+        if batch is not None:
+            check_new(now, batch)
         if adds_base and not (now.state.is_fresh and not any(w.adds_base for w in now.state.open.values())):
             raise InvalidArgument("Base files may only be added to a table without rows. Nothing was begun.")
-        check_no_restore(now)
+        if now.state.restores:
+            check_no_restore(now)
         start = now.time()
         if seen is not None:
             seen(now, start)
@@ -78,7 +81,10 @@ def begin_write(
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
         return Decision("begin", begun(now.state, start, write), files, value=start, touches=0)
 
-    return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)
+    try:
+        return ledger.decide(decider, rule, before_applied=beat, lazily=lazily)
+    except RestoreUnfinished:
+        return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)
 
 
 def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
@@ -109,8 +115,9 @@ def publish_write(
             return Already(completed_at(now, start))
         write = now.state.open[start]
         action, batch = write.action, write.batch
-        check_new(now, batch)
-        content = with_batch(now, batch, metadata(now))
+        if batch is not None:
+            check_new(now, batch)
+        content = metadata(now) if batch is None else with_batch(now, batch, metadata(now))
         is_new = content.schema is not None and (states_schema or now.states_schema or now.state.schema_file is None)
         is_replacing = action == "replacecommit"
         data, has_rows = format_commit(content, replace=is_replacing), bool(content.write_stats)

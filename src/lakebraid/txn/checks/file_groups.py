@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from lakebraid import limits
-from lakebraid.errors import CorruptFile, InvalidArgument, ObjectNotFound, WriteConflict
+from lakebraid.errors import CorruptFile, ObjectNotFound, WriteConflict
 from lakebraid.format.names import MarkerName, parse_data_file
 from lakebraid.model.conflicts import (
-    PREFERS_WRITERS,
-    STRATEGIES,
-    UPDATES_ALLOWED,
     Begun,
     Clash,
     Kind,
@@ -128,44 +125,6 @@ def begun(now: Round, start: str) -> Begun:
         return Begun(start, None, now.state.archived)
     pending, timeline = {*now.state.open, *now.state.plans}, now.since(start)
     return Begun(start, frozenset(pending | {*pending_writes(timeline)}), timeline.first_active_write or "")
-
-
-def strategy_of(properties: Mapping[str, str]) -> Strategy:
-    """Which way candidates are found, by Hudi's setting; InvalidArgument for a class of the user's own."""
-    return STRATEGIES.get(_class_of(properties, STRATEGY, STRATEGIES), Strategy.BY_START)
-
-
-def allows_updates(properties: Mapping[str, str]) -> bool:
-    """Whether ingestion goes before clustering, by Hudi's setting."""
-    return UPDATES_ALLOWED.get(_short_name(properties, UPDATES), False)
-
-
-def check_updates(properties: Mapping[str, str], url: str, *, is_shared: bool) -> None:
-    """InvalidArgument for a class of the user's own, and where rows could be lost beside Apache Hudi."""
-    _class_of(properties, UPDATES, UPDATES_ALLOWED)
-    prefers_writers = _short_name(properties, STRATEGY) == PREFERS_WRITERS
-    if is_shared and allows_updates(properties) and not prefers_writers:
-        raise InvalidArgument(
-            f"{UPDATES} is SparkAllowUpdateStrategy, and Apache Hudi may cluster {url}, too: its clusterings drop rows that were "
-            f"written meanwhile, unless {STRATEGY} is {PREFERS_WRITERS} in its jobs. Nothing was begun. Set that here as well, "
-            "or use SparkRejectUpdateStrategy.",
-            setting=UPDATES,
-        )
-
-
-def _class_of(properties: Mapping[str, str], setting: str, known: Collection[str]) -> str:
-    name = _short_name(properties, setting)
-    if name and name not in known:
-        raise InvalidArgument(
-            f"{setting} names {name!r}, which is Java code that cannot run here. Nothing was begun. Use one of "
-            f"{', '.join(known)}.",
-            setting=setting,
-        )
-    return name
-
-
-def _short_name(properties: Mapping[str, str], setting: str) -> str:
-    return properties.get(setting, "").strip().rpartition(".")[2]
 
 
 def with_archived(now: Round, begun: Begun) -> Timeline:

@@ -23,10 +23,9 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.data_files import open_base
 from lakebraid.tasks.lookup.find import file_keys
-from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.tasks.staged_file import StagedFile, brings_keys
 from lakebraid.txn.checks.file_groups import writer_of
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.stats import brings_keys
 
 _TIME = "_hoodie_commit_time"
 

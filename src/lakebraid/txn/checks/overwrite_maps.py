@@ -18,8 +18,8 @@ from lakebraid import limits
 from lakebraid.errors import CorruptFile, InvalidArgument, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.damage import damaged
 from lakebraid.format.times import is_instant_time
+from lakebraid.model.keys.buckets import Replaced
 from lakebraid.model.keys.partitions import check_partition_path
-from lakebraid.model.overwritten_ids import Replaced
 from lakebraid.storage.protocol import Storage
 from lakebraid.storage.tries import tries
 from lakebraid.table.loading import pause

@@ -15,73 +15,18 @@ from dataclasses import dataclass, field
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, ObjectNotFound, WriteConflict
 from lakebraid.model.conflicts import Begun
-from lakebraid.model.keys.buckets import bucket_of_file_id
-from lakebraid.model.overwritten_ids import Replaced, replaced_file_id
+from lakebraid.model.keys.buckets import bucket_of_file_id, replaced_file_id
 from lakebraid.model.timeline.instant import COMPLETED_AS, Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.table.loading import load_commit
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.txn.checks.file_groups import UPDATES, with_archived, writer_of
-from lakebraid.txn.checks.overwrite_maps import NO_MAP, ReplacedMap, load_map, write_map
+from lakebraid.txn.checks.overwrite_maps import ReplacedMap, load_map, write_map
 from lakebraid.txn.checks.pending_plans import load_planned
-from lakebraid.txn.ledger.entries import BEYOND
 from lakebraid.txn.ledger.rounds import Round
 
 REARRANGING = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 """Operations after which the table has the same rows as before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where a write puts its rows: the file ids of its buckets, as it knew them when it began."""
-
-    listed: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    """Ids by partition and bucket that were found in a listing: where Apache Hudi writes too, or has."""
-    known: ReplacedMap = NO_MAP
-    looked: str | None = None
-    """The completion time of that listing; None if ids are fixed and nothing was listed."""
-
-    @property
-    def replaced(self) -> Replaced:
-        return self.known.replaced
-
-    def check(self, now: Round, files: Iterable[StagedFile], start: str, writer: str) -> None:
-        """WriteConflict if an overwrite has replaced a file group of these since the write began to place its rows."""
-        if now.config.buckets is None:
-            return  # file ids are used once; a write into a replaced group is found by that (file_groups.py)
-        if self.looked is None and now.state.replaced_file == self.known.name:
-            return  # nothing was overwritten since: no further look is needed
-        with now.minding(BEYOND):  # a later overwrite changes more than file groups; the map is guarded besides
-            met = self._replaced_since(now, files) if self.looked is not None else self._moved(now, files)
-        if met:
-            raise WriteConflict(
-                f"The write {start} of {now.ledger.storage.url} (by {writer}) was refused: since it began, another writer has "
-                f"overwritten {_shown(met)}, into which it wrote. Nothing of this write is visible, now or later; the "
-                "other one is safe. Write again: the rows will then be added to what is there now.",
-                instant=start,
-                writer=writer,
-                partitions=tuple(sorted(met)),
-                rule="an overwrite replaced the file groups that it wrote into",
-            )
-
-    def _moved(self, now: Round, files: Iterable[StagedFile]) -> set[str]:
-        """The partitions in which these files are of other groups than their buckets have now."""
-        current = load_map(now.ledger.storage, now.state.replaced_file).replaced
-        return {
-            f.partition for f in files if f.file_id != current.file_id(f.partition, bucket_of_file_id(f.file_id) or 0)
-        }
-
-    def _replaced_since(self, now: Round, files: Iterable[StagedFile]) -> set[str]:
-        """The same by the timeline, where ids are not a matter of the map alone."""
-        ledger, written = now.ledger, {file.partition for file in files}
-        looked = self.looked or ""
-        recent = (i for i in now.since(looked).writes if (i.completion_time or "") > looked)
-        found: set[str] = set()
-        for instant in recent:
-            if instant.action == "replacecommit":
-                metadata = load_commit(ledger.table, instant)
-                found |= written & {*metadata.replaced, *metadata.write_stats}
-        return found
 
 
 @dataclass
@@ -167,7 +112,7 @@ class Overwrite:
         who = f"the {other.kind} {other.request_time} (by {rival}, {other.completion_time or 'pending'})"
         if not other.is_completed and other.request_time < self.start:
             rule = "a pending clustering goes first"
-            why = f"{who} is to rearrange file groups of {_shown(met)}"
+            why = f"{who} is to rearrange file groups of {partitions_text(met)}"
             hint = (
                 "Overwrite again when that is done; or take its plan back, "
                 f"`table.rollback(plan={other.request_time!r})`. With {UPDATES}=SparkAllowUpdateStrategy clusterings give "
@@ -175,7 +120,7 @@ class Overwrite:
             )
         else:
             rule = "the same partition was written, or planned for, since the overwrite began"
-            why = f"{who} touched {_shown(met)} after the overwrite had begun, and what it did would be dropped unseen"
+            why = f"{who} touched {partitions_text(met)} after the overwrite had begun, and what it did would be dropped unseen"
             hint = "Overwrite again: that will begin after the other one, and replace what it wrote, too."
         return WriteConflict(
             f"The overwrite {self.start} of {now.ledger.storage.url} (by {writer}) was refused: {why}. Nothing was replaced; "
@@ -207,7 +152,8 @@ def listed_ids(groups: Iterable[GroupId], replaced: Mapping[GroupId, Instant]) -
     return found
 
 
-def _shown(partitions: Collection[str]) -> str:
+def partitions_text(partitions: Collection[str]) -> str:
+    """The first of the partitions, and how many more there are."""
     if [*partitions] == [""]:
         return "the table"
     names = [p or "(none)" for p in sorted(partitions)]

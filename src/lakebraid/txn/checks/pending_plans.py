@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, ObjectNotFound
-from lakebraid.format.names import State
+from lakebraid.format.names import State, in_partition
 from lakebraid.format.timeline.plans import (
     ClusteringSlice,
     CompactionOperation,
@@ -20,7 +20,6 @@ from lakebraid.model.timeline.instant import COMPLETED_AS, Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table.at import TableAt
-from lakebraid.tasks.data_files import in_partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a write must be held against before its commit: file groups in optimistic tables, keys in conditional changes."""
+"""What a write must be held against before its commit: file groups in optimistic tables, keys in conditional changes, and
+in tables with buckets the ids of their file groups.
+
+What a commit touches, and what a write looks at, are told as sets of bits that fit into a wish and into every entry (LEDGER,
+G10). Two sets with a place in common have a bit in common. The reverse does not hold: then a write is held against the other
+one once more, and found to be apart from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from lakebraid import limits
-from lakebraid.errors import WriteConflict
+from lakebraid.errors import InvalidArgument, WriteConflict
+from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.model.config import CONCURRENCY, TableConfig
-from lakebraid.model.conflicts import Begun
+from lakebraid.model.conflicts import PREFERS_WRITERS, STRATEGIES, UPDATES_ALLOWED, Begun, Strategy
+from lakebraid.model.keys.buckets import Replaced, bucket_of_file_id
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.tasks.staged_file import StagedFile
+from lakebraid.table.loading import load_commit
+from lakebraid.tasks.staged_file import StagedFile, brings_keys
 from lakebraid.txn.checks.disjoint_keys import OtherKeys
-from lakebraid.txn.checks.file_groups import EARLY, Rivals, allows_updates, begun, check_updates, strategy_of
+from lakebraid.txn.checks.file_groups import EARLY, STRATEGY, UPDATES, Rivals, begun
 from lakebraid.txn.checks.inserted_keys import SameKeys
+from lakebraid.txn.checks.overwrite_maps import NO_MAP, ReplacedMap, load_map
+from lakebraid.txn.checks.overwrites import partitions_text
 from lakebraid.txn.checks.read_keys import TouchedKeys
 from lakebraid.txn.checks.single_writer import check_alone
+from lakebraid.txn.ledger.entries import BEYOND
 from lakebraid.txn.ledger.rounds import Round
-from lakebraid.txn.stats import looked_at_by
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.entries import LedgerState
     from lakebraid.txn.ledger.ledger import Ledger
+
+_BITS: Final = BEYOND.bit_length() - 1
 
 
 class Rivalry:
@@ -161,5 +175,133 @@ class Rivalry:
             self._rivals.are_apart = partial(self._other_keys.are_apart, files=files)
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a write puts its rows: the file ids of its buckets, as it knew them when it began."""
+
+    listed: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """Ids by partition and bucket that were found in a listing: where Apache Hudi writes too, or has."""
+    known: ReplacedMap = NO_MAP
+    looked: str | None = None
+    """The completion time of that listing; None if ids are fixed and nothing was listed."""
+
+    @property
+    def replaced(self) -> Replaced:
+        return self.known.replaced
+
+    def check(self, now: Round, files: Iterable[StagedFile], start: str, writer: str) -> None:
+        """WriteConflict if an overwrite has replaced a file group of these since the write began to place its rows."""
+        if now.config.buckets is None:
+            return  # file ids are used once; a write into a replaced group is found by that (file_groups.py)
+        if self.looked is None and now.state.replaced_file == self.known.name:
+            return  # nothing was overwritten since: no further look is needed
+        with now.minding(BEYOND):  # a later overwrite changes more than file groups; the map is guarded besides
+            met = self._replaced_since(now, files) if self.looked is not None else self._moved(now, files)
+        if met:
+            raise WriteConflict(
+                f"The write {start} of {now.ledger.storage.url} (by {writer}) was refused: since it began, another writer has "
+                f"overwritten {partitions_text(met)}, into which it wrote. Nothing of this write is visible, now or later; the "
+                "other one is safe. Write again: the rows will then be added to what is there now.",
+                instant=start,
+                writer=writer,
+                partitions=tuple(sorted(met)),
+                rule="an overwrite replaced the file groups that it wrote into",
+            )
+
+    def _moved(self, now: Round, files: Iterable[StagedFile]) -> set[str]:
+        """The partitions in which these files are of other groups than their buckets have now."""
+        current = load_map(now.ledger.storage, now.state.replaced_file).replaced
+        return {
+            f.partition for f in files if f.file_id != current.file_id(f.partition, bucket_of_file_id(f.file_id) or 0)
+        }
+
+    def _replaced_since(self, now: Round, files: Iterable[StagedFile]) -> set[str]:
+        """The same by the timeline, where ids are not a matter of the map alone."""
+        ledger, written = now.ledger, {file.partition for file in files}
+        looked = self.looked or ""
+        recent = (i for i in now.since(looked).writes if (i.completion_time or "") > looked)
+        found: set[str] = set()
+        for instant in recent:
+            if instant.action == "replacecommit":
+                metadata = load_commit(ledger.table, instant)
+                found |= written & {*metadata.replaced, *metadata.write_stats}
+        return found
+
+
+def touched_by(config: TableConfig, content: CommitMetadata) -> int:
+    """The mask of what a commit changes: its file groups, and where it brings keys that must not be there twice."""
+    stats = [(partition, stat) for partition, found in content.write_stats.items() for stat in found]
+    groups = [GroupId(partition, stat.file_id or "") for partition, stat in stats]
+    groups += [GroupId(partition, file_id) for partition, ids in content.replaced.items() for file_id in ids]
+    return mask_of(config, groups) | _keys_mask(config, (partition for partition, stat in stats if brings_keys(stat)))
+
+
+def looked_at_by(config: TableConfig, files: Collection[StagedFile], looked_up: Iterable[GroupId] = ()) -> int:
+    """The mask of what a write with these files is held against at its commit."""
+    groups = [*(GroupId(file.partition, file.file_id) for file in files), *looked_up]
+    return mask_of(config, groups) | _keys_mask(config, (f.partition for f in files if f.is_base and f.inserts))
+
+
+def mask_of(config: TableConfig, groups: Iterable[GroupId]) -> int:
+    """The mask of these file groups, or, in tables with buckets, of the buckets: the places of `find_clash`."""
+    by_bucket = config.buckets is not None
+    buckets = ((g.partition, g.file_id, bucket_of_file_id(g.file_id) if by_bucket else None) for g in groups)
+    return _mask(f"{partition}/{file_id if bucket is None else bucket}" for partition, file_id, bucket in buckets)
+
+
+def strategy_of(properties: Mapping[str, str]) -> Strategy:
+    """Which way candidates are found, by Hudi's setting; InvalidArgument for a class of the user's own."""
+    return STRATEGIES.get(_class_of(properties, STRATEGY, STRATEGIES), Strategy.BY_START)
+
+
+def allows_updates(properties: Mapping[str, str]) -> bool:
+    """Whether ingestion goes before clustering, by Hudi's setting."""
+    return UPDATES_ALLOWED.get(_short_name(properties, UPDATES), False)
+
+
+def check_updates(properties: Mapping[str, str], url: str, *, is_shared: bool) -> None:
+    """InvalidArgument for a class of the user's own, and where rows could be lost beside Apache Hudi."""
+    _class_of(properties, UPDATES, UPDATES_ALLOWED)
+    prefers_writers = _short_name(properties, STRATEGY) == PREFERS_WRITERS
+    if is_shared and allows_updates(properties) and not prefers_writers:
+        raise InvalidArgument(
+            f"{UPDATES} is SparkAllowUpdateStrategy, and Apache Hudi may cluster {url}, too: its clusterings drop rows that were "
+            f"written meanwhile, unless {STRATEGY} is {PREFERS_WRITERS} in its jobs. Nothing was begun. Set that here as well, "
+            "or use SparkRejectUpdateStrategy.",
+            setting=UPDATES,
+        )
+
+
+def _class_of(properties: Mapping[str, str], setting: str, known: Collection[str]) -> str:
+    name = _short_name(properties, setting)
+    if name and name not in known:
+        raise InvalidArgument(
+            f"{setting} names {name!r}, which is Java code that cannot run here. Nothing was begun. Use one of "
+            f"{', '.join(known)}.",
+            setting=setting,
+        )
+    return name
+
+
+def _short_name(properties: Mapping[str, str], setting: str) -> str:
+    return properties.get(setting, "").strip().rpartition(".")[2]
+
+
 def _groups(files: Sequence[StagedFile]) -> frozenset[GroupId]:
     return frozenset(GroupId(file.partition, file.file_id) for file in files)
+
+
+def _keys_mask(config: TableConfig, partitions: Iterable[str]) -> int:
+    """Where keys are looked up, two writes may bring one key in different file groups (inserted_keys.py)."""
+    if not config.has_filters:
+        return 0
+    return _mask(
+        "the keys of the table" if config.is_global else f"the keys of {partition}" for partition in partitions
+    )
+
+
+def _mask(texts: Iterable[str]) -> int:
+    mask = 0
+    for text in texts:
+        mask |= 1 << crc32(text.encode()) % _BITS
+    return mask

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakebraid import limits
-from lakebraid.format.names import MarkerName, State, TimelineFileName
+from lakebraid.format.names import MarkerName, State, TimelineFileName, in_partition
 from lakebraid.table.loading import load_timeline
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.txn.hudi.reconcile import load_rollback_plan, pending_writes
 from lakebraid.txn.ledger.entries import OpenWrite, Undoing
 from lakebraid.txn.ledger.ledger import Ledger

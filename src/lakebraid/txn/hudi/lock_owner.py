@@ -32,11 +32,6 @@ class Owner:
         return f"process {self.pid} of lakebraid on {self.host}"
 
 
-def process_name() -> str:
-    """This very process, as people call it."""
-    return f"process {os.getpid()} of lakebraid on {socket.gethostname()}"
-
-
 def this_process(token: str, since_ms: int) -> Owner:
     """This very process, also after a fork; texts are empty where the system does not tell them."""
     pid = os.getpid()

@@ -216,15 +216,6 @@ def wait_out_skew(clock: Clock, config: TableConfig, time: str) -> None:
         clock.sleep(min(ahead_ms, limits.CLOCK_AHEAD_MS_MAX) / 1000)
 
 
-def names_beyond(table: TableAt, time: str) -> list[str]:
-    """The timeline's files of instants that begin after a time."""
-    folder = table.config.timeline_folder
-    # '~' sorts after every character of a timeline file's name: what starts at that time is known.
-    newer = table.storage.list(folder, after=f"{folder}/{time}~")
-    names = (info.name for info in newer if info.name.count("/") == folder.count("/") + 1)
-    return [name for name in names if _is_timeline_file(name)]
-
-
 def past_strangers(table: TableAt, state: LedgerState, names: Iterable[str]) -> LedgerState:
     """The state with `last` moved past every time on the timeline of a table that is not shared: Hudi was at work once.
 
@@ -234,7 +225,3 @@ def past_strangers(table: TableAt, state: LedgerState, names: Iterable[str]) -> 
     if all(name < known for name in names):
         return state
     return replace(state, last=max(state.last, greatest_time(list_timeline(table))))
-
-
-def _is_timeline_file(name: str) -> bool:
-    return parse_timeline_file(name.rpartition("/")[2]) is not None

@@ -21,9 +21,9 @@ from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
-from lakebraid.txn.ledger.rounds import Already, Wanted
+from lakebraid.txn.ledger.rounds import Already, Attempted, Wanted
 from lakebraid.txn.ledger.turns import patience_seconds
-from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply, touching
+from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -39,44 +39,9 @@ class Asked(Generic[T]):
     lazily: bool = False
 
 
-@dataclass
-class Attempted:
-    """What one call of `Ledger.decide` has sent so far."""
-
-    slot: int | None = None
-    """For which slot a create was sent whose end is not known; None if there is no such one."""
-    time: str = ""
-    """The time of an entry whose create was sent in this attempt."""
-    has_waited: bool = False
-    """Whether those who asked for their turn were let go first; once is enough."""
-    wish: str = ""
-    """The id of a wish that was asked for and is not known to be decided, nor too old to be."""
-    undecided: int = 0
-    """The last entry in whose state it was not decided."""
-
-    rounds: int = 0
-
-    def is_first(self) -> bool:
-        """Whether this is the first round; it counts them."""
-        self.rounds += 1
-        return self.rounds == 1
-
-    @property
-    def is_unsettled(self) -> bool:
-        """Whether it may have been decided without our knowing."""
-        return self.slot is not None or bool(self.wish)
-
-    def settle(self, newest: int) -> None:
-        """Forgets the slot once it is taken, and the rule has not found it to be taken by us."""
-        if self.slot is not None and self.slot <= newest:
-            self.slot = None
-
-
-def is_to_ask(ledger: Ledger, wish: Wish, attempted: Attempted) -> bool:
-    """Whether a wish is put as an ask: it must be, once it was, so that it is decided once (LEDGER, G2)."""
-    if ledger.is_shared or wish_text(wish) is None:
-        return False
-    return bool(attempted.wish) or ledger.is_far
+def is_to_ask(ledger: Ledger, wish: Wish) -> bool:
+    """Whether a wish is put as an ask if calls take long. Once it was it must be, so that it is decided once (LEDGER, G2)."""
+    return not ledger.is_shared and wish_text(wish) is not None
 
 
 def put_ask(ledger: Ledger, entry: Entry, wanted: Wanted[Any], attempted: Attempted) -> list[str]:
@@ -132,16 +97,9 @@ def ask(ledger: Ledger, entry: Entry, wanted: Wanted[T], asked: Asked[T], attemp
 
 
 def carry(
-    table: TableAt, state: LedgerState, slot: int, names: Iterable[str], *, touches: int
+    table: TableAt, state: LedgerState, slot: int, names: Iterable[str]
 ) -> tuple[LedgerState, tuple[tuple[str, str], ...]]:
-    """The state with the asks decided that count among these names, and the timeline files of these with their sources.
-
-    `touches` is the mask of what the decision has changed with which they are carried along.
-    """
-    since = slot - limits.ASK_ENTRIES_MAX
-    remembered = {w: d for w, d in state.decided.items() if d.number > since}
-    touched = {number: mask for number, mask in state.touched.items() if number > since}
-    state = touching(replace(state, decided=remembered, touched=touched), slot, touches)
+    """The state with the asks decided that count among these names, and the timeline files of these with their sources."""
     files = list[tuple[str, str]]()
     wanted = [(one, one.wish()) for one in counting(parse_asks(names), state, slot)[: limits.ASKS_DECIDED_MAX]]
     clock = format_instant_time(table.clock.now_ms(), table.config.zone) if wanted else ""

@@ -30,26 +30,25 @@ from lakebraid.storage.parallel import together
 from lakebraid.storage.protocol import Storage
 from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
-from lakebraid.table.loading import load_timeline
+from lakebraid.table.loading import load_timeline, names_beyond
 from lakebraid.txn.hudi.lock import Hold
 from lakebraid.txn.hudi.reconcile import (
     check_settings,
     greatest_time,
     insist,
     mind_others,
-    names_beyond,
     past_strangers,
     wait_out_skew,
 )
 from lakebraid.txn.ledger.applying import apply_restore, was_applied
-from lakebraid.txn.ledger.asking import Asked, Attempted, ask, carry, is_to_ask, put_ask, unknown_decision
+from lakebraid.txn.ledger.asking import Asked, ask, carry, is_to_ask, put_ask, unknown_decision
 from lakebraid.txn.ledger.concluding import Concluding
 from lakebraid.txn.ledger.entries import Entry, LedgerState, entry_name, format_entry
-from lakebraid.txn.ledger.leftovers import Leftovers
-from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule, Wanted, foreseen
+from lakebraid.txn.ledger.rounds import Already, Attempted, Decision, Outcome, Round, Rule, Wanted, foreseen
 from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, since_of, stage_all
 from lakebraid.txn.ledger.turns import Turn, patience_seconds
-from lakebraid.txn.ledger.watch import GENESIS, Company, Watch
+from lakebraid.txn.ledger.watch import GENESIS, Company, Leftovers, Watch
+from lakebraid.txn.ledger.wishes import noted
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -153,7 +152,9 @@ class Ledger:
         """
         attempted, patience = Attempted(), Patience(self.clock)
         asked = Asked(before_applied, lazily)
-        with Turn(self.storage, self.clock, self.may_ask and not self.is_shared) as turn:
+        with (
+            Turn(self.storage, self.clock) if self.may_ask and not self.is_shared else contextlib.nullcontext() as turn
+        ):
             for attempt in range(limits.DECIDE_ATTEMPTS_MAX):
                 try:
                     with self.lock(self._stand_in) as hold:
@@ -170,7 +171,8 @@ class Ledger:
                     raise
                 if found is not None:
                     return found.value
-                turn.lost(attempt + 1)
+                if turn is not None:
+                    turn.lost(attempt + 1)
                 self._stand_back(attempt)
         reason = f"No decision was reached in {limits.DECIDE_ATTEMPTS_MAX:,} attempts: others were faster."
         if attempted.is_unsettled:
@@ -201,7 +203,8 @@ class Ledger:
         if isinstance(outcome, Already):
             return self._settled(now, outcome)
         attempted.settle(entry.number)
-        if outcome.wanted is not None and is_to_ask(self, outcome.wanted.wish, attempted):
+        may_be_asked = self.is_far or bool(attempted.wish)
+        if outcome.wanted is not None and may_be_asked and is_to_ask(self, outcome.wanted.wish):
             return ask(self, entry, outcome.wanted, asked, attempted)
         if self.is_shared:
             check_settings(self.table, outcome.kind)
@@ -363,7 +366,8 @@ class Ledger:
         folder = f"{self.config.timeline_folder}/"
         files = tuple((staged[data], name if "/" in name else folder + name) for data, name in outcome.files)
         names = () if self.is_shared else self.watch.names
-        state, asked = carry(self.table, outcome.state, number, names, touches=outcome.touches)
+        state = noted(outcome.state, number, outcome.touches)
+        state, asked = carry(self.table, state, number, names) if names else (state, ())
         floor = newest.floor
         if outcome.kind != "begin" and number - floor >= 2 * limits.LEDGER_ENTRIES_KEPT:
             floor = number - limits.LEDGER_ENTRIES_KEPT
@@ -372,7 +376,7 @@ class Ledger:
 
     def _let_others_go(self, entry: Entry, attempted: Attempted) -> Entry:
         """The newest entry, after those had their turn who asked for it (turns.py), or a moment of waiting."""
-        until = self.clock.monotonic() + patience_seconds(self.watch.turns)
+        until = self.clock.monotonic() + (patience_seconds(self.watch.turns) if self.watch.turns else 0)
         while self.watch.turns and not (attempted.has_waited or self.may_ask or self.is_shared):
             self.clock.sleep(0.005 + 0.02 * self.clock.random())
             entry = self.newest()
@@ -383,7 +387,7 @@ class Ledger:
     def _past_strangers(self, state: LedgerState) -> LedgerState:
         """The state with `last` moved past every time on the timeline that was not given here: Hudi was at work."""
         beyond = names_beyond(self.table, state.last) if self._beyond is None else self._beyond
-        return past_strangers(self.table, state, beyond)
+        return past_strangers(self.table, state, beyond) if beyond else state
 
     def _stand_back(self, attempt: int) -> None:
         """Lets others go first after some lost races; the first ones are simply tried again."""

@@ -61,6 +61,39 @@ class Already(Generic[T_co]):
 Outcome: TypeAlias = Decision[T] | Already[T]
 
 
+@dataclass
+class Attempted:
+    """What one call of `Ledger.decide` has sent so far."""
+
+    slot: int | None = None
+    """For which slot a create was sent whose end is not known; None if there is no such one."""
+    time: str = ""
+    """The time of an entry whose create was sent in this attempt."""
+    has_waited: bool = False
+    """Whether those who asked for their turn were let go first; once is enough."""
+    wish: str = ""
+    """The id of a wish that was asked for and is not known to be decided, nor too old to be."""
+    undecided: int = 0
+    """The last entry in whose state it was not decided."""
+
+    rounds: int = 0
+
+    def is_first(self) -> bool:
+        """Whether this is the first round; it counts them."""
+        self.rounds += 1
+        return self.rounds == 1
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether it may have been decided without our knowing."""
+        return self.slot is not None or bool(self.wish)
+
+    def settle(self, newest: int) -> None:
+        """Forgets the slot once it is taken, and the rule has not found it to be taken by us."""
+        if self.slot is not None and self.slot <= newest:
+            self.slot = None
+
+
 class Unforeseen(Exception):
     """No error: a rule looked beyond the state in a round that was held before anything was looked at."""
 

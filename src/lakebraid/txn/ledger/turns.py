@@ -31,7 +31,6 @@ class Turn:
 
     storage: Storage
     clock: Clock
-    may_ask: bool
     name: str = ""
     _since: float = 0.0
     """When the round began."""
@@ -41,7 +40,7 @@ class Turn:
         """Asks, whenever so many more rounds were lost: a wish of before may be void by now."""
         now = self.clock.monotonic()
         self._slowest_seconds, self._since = max(self._slowest_seconds, now - self._since), now
-        if self.may_ask and rounds % limits.TURN_ROUNDS_LOST == 0:
+        if rounds % limits.TURN_ROUNDS_LOST == 0:
             self._withdraw()
             wanted_ms = int(1000 * min(2 * self._slowest_seconds, limits.TURN_LONG_SECONDS_MAX))
             self.name = f"{_MARK}{wanted_ms:05}.{self.clock.token()}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one process has seen of a ledger: its newest entry, and what lies beside the entries. It changes nothing."""
+"""What one process has seen of a ledger: its newest entry, what lies beside the entries, and what of it is no longer needed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Final
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import ObjectNotFound, StorageError
+from lakebraid.storage.parallel import delete_later
 from lakebraid.storage.protocol import Storage
+from lakebraid.txn.ledger.asks import dead_names, mark_name
 from lakebraid.txn.ledger.entries import LEDGER, Entry, entry_name, parse_entry, parse_entry_name
-from lakebraid.txn.ledger.timeline_copies import deleted
+from lakebraid.txn.ledger.timeline_copies import deleted, sweep
 from lakebraid.txn.ledger.turns import asking
 
 GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
@@ -37,14 +39,14 @@ class Company:
 
 @dataclass
 class Watch:
-    """Looks at a ledger, and remembers what it saw. Not for several threads at once."""
+    """Looks at a ledger, and remembers what it saw; it changes nothing. Not for several threads at once."""
 
     storage: Storage
     clock: Clock
     company: Company
     known: Entry | None = None
     names: list[str] = field(default_factory=list)
-    """What the last listing showed."""
+    """What the last listing showed beside the entries: asks, marks, and those who ask for their turn."""
     turns: list[str] = field(default_factory=list)
     """Marks of those who ask for their turn, as the last listing showed them."""
     _peeked: Entry | None = None
@@ -104,8 +106,8 @@ class Watch:
         begun = self.clock.monotonic()
         infos = self.storage.list(LEDGER, after=entry_name(number))
         self.company.call_seconds = self.clock.monotonic() - begun
-        self.names = [info.name for info in infos]
-        self.turns, stale = asking(infos)
+        self.names = [info.name for info in infos if parse_entry_name(info.name) is None]
+        self.turns, stale = asking(infos) if self.names else ([], [])
         if stale:
             with contextlib.suppress(StorageError):
                 self.storage.delete(stale)
@@ -124,3 +126,47 @@ class Watch:
         except ObjectNotFound:
             return False
         return True
+
+
+@dataclass
+class Leftovers:
+    """What is no longer needed: staged objects, asks, marks and old entries. What a failure leaves is swept later."""
+
+    watch: Watch
+    held: list[str] = field(default_factory=list)
+    """Names that are to be removed, together with the next ones."""
+
+    def add(self, entry: Entry) -> None:
+        """Takes the staged objects of an entry that is not made."""
+        self.held += sorted({source for source, _ in entry.files})
+
+    def after(self, before: Entry, mine: Entry, wish: str, *, may_wait: bool, is_far: bool) -> None:
+        """Removes what is dead once an entry is applied, and says by a mark that it is, if others have asked in it.
+
+        `wish` is the process's own; what is left of a beginning `may_wait` for the next decision.
+        """
+        watch, storage = self.watch, self.watch.storage
+        dead = [source for source, _ in mine.files]
+        dead += dead_names(watch.names, mine.state, mine.number) if watch.names else []
+        self.held += sorted({*dead}.difference(self.held))
+        if any(told.number == mine.number and other != wish for other, told in mine.state.decided.items()):
+            with contextlib.suppress(StorageError):
+                storage.create(mark_name(mine.number), b"")
+        elif mine.kind == "begin" and len(self.held) < limits.STAGED_HELD_MAX and may_wait:
+            return  # together with those of its publishing: one call less
+        names, self.held = self.held, []
+        if mine.floor > before.floor:
+            with contextlib.suppress(StorageError):
+                names += [entry_name(number) for number in watch.numbers_below(mine.floor)]
+                self.sweep(mine.number, mine)
+        delete_later(storage, names, is_far=is_far)
+
+    def sweep(self, below: int, known: Entry) -> None:
+        """Removes staged objects of slots below, whose entries are applied or void, and asks that can no longer be decided."""
+        storage = self.watch.storage
+        sweep(storage, below)
+        names = [info.name for info in storage.list(LEDGER, after=entry_name(known.number))]
+        # The newest entry need not be applied yet: an ask that it decides is still the source of a copy. (LEDGER, G4)
+        doomed = dead_names(names, known.state, min(known.number, below) - 1)
+        if doomed:
+            storage.delete(doomed)

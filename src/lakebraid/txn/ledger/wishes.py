@@ -163,6 +163,16 @@ def touching(state: LedgerState, number: int, mask: int) -> LedgerState:
     return replace(state, touched={**state.touched, number: state.touched.get(number, 0) | mask}) if mask else state
 
 
+def noted(state: LedgerState, number: int, touches: int) -> LedgerState:
+    """The state as this entry tells it: with a note of what its decision has changed, without notes that no ask which still
+    counts depends on.
+    """
+    since = number - limits.ASK_ENTRIES_MAX
+    remembered = {w: d for w, d in state.decided.items() if d.number > since}
+    touched = {at: mask for at, mask in state.touched.items() if at > since}
+    return touching(replace(state, decided=remembered, touched=touched), number, touches)
+
+
 def undone(state: LedgerState, start: str, undoing: Undoing) -> LedgerState:
     """The state once it was decided to roll back a write, or to withdraw a plan."""
     return replace(

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats: how others see that a writer is alive. They say when to try a rollback, never whether it is safe."""
+"""Heartbeats: how others see that a writer is alive, and what they call it. They say when to try a rollback, never whether
+it is safe.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,8 +17,10 @@ from lakebraid.clock import Clock
 from lakebraid.errors import AccessDenied, ObjectNotFound, StorageError
 from lakebraid.format.times import parse_instant_time
 from lakebraid.model.config import TableConfig
+from lakebraid.storage.parallel import Behind
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
+from lakebraid.tasks.new_files import MARKERS
 from lakebraid.txn.ledger.entries import FOLDER
 
 HEARTBEATS = ".hoodie/.heartbeat"
@@ -50,6 +56,28 @@ def beat(storage: Storage, start: str) -> bool:
 def beat_first(storage: Storage, start: str) -> bool:
     """The same before others see what they are to take for alive: Hudi takes it for dead at once without."""
     return any(beat(storage, start) for _ in range(limits.FIRST_BEAT_ATTEMPTS_MAX))
+
+
+def forget(storage: Storage, start: str, *, is_far: bool = False) -> None:
+    """Removes the markers and the heartbeat of a write that is over; what is left behind does no harm.
+
+    Where calls take long nobody waits for it.
+    """
+
+    def remove() -> None:
+        with contextlib.suppress(StorageError):
+            markers = [info.name for info in storage.list(f"{MARKERS}/{start}")]
+            storage.delete([*markers, heartbeat_name(start)])
+
+    if is_far:
+        Behind(storage, remove)
+    else:
+        remove()
+
+
+def process_name() -> str:
+    """This very process, as people call it."""
+    return f"process {os.getpid()} of lakebraid on {socket.gethostname()}"
 
 
 @dataclass

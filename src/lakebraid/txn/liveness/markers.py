@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
 from lakebraid import limits
-from lakebraid.errors import ObjectNotFound, StorageError
-from lakebraid.format.names import MarkerName, parse_data_file, parse_marker
-from lakebraid.storage.parallel import Behind, map_calls
+from lakebraid.errors import ObjectNotFound
+from lakebraid.format.names import MarkerName, in_partition, parse_data_file, parse_marker
+from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import in_partition
 from lakebraid.tasks.new_files import MARKERS
-from lakebraid.txn.liveness.heartbeat import heartbeat_name
 
 _LIST: Final = re.compile(r"MARKERS[0-9]{1,9}")
 """Markers as lines of such files, with `MARKERS.type` beside them (FORMAT, section 12)."""
@@ -40,23 +37,6 @@ def own_markers(names: Iterable[str], start: str) -> list[MarkerName]:
 def marked_file(marker: MarkerName) -> str:
     """The data file that a marker announces."""
     return in_partition(marker.partition_path, marker.data_file_name)
-
-
-def forget(storage: Storage, start: str, *, is_far: bool = False) -> None:
-    """Removes the markers and the heartbeat of a write that is over; what is left behind does no harm.
-
-    Where calls take long nobody waits for it.
-    """
-
-    def remove() -> None:
-        with contextlib.suppress(StorageError):
-            markers = [info.name for info in storage.list(f"{MARKERS}/{start}")]
-            storage.delete([*markers, heartbeat_name(start)])
-
-    if is_far:
-        Behind(storage, remove)
-    else:
-        remove()
 
 
 def _lines(storage: Storage, name: str) -> list[str]:

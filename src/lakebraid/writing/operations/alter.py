@@ -12,7 +12,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
 from lakebraid.model.schema.growth import fit_again, is_wider
 from lakebraid.model.schema.user_schema import read_schema
-from lakebraid.writing.engines import arrow_schema
+from lakebraid.writing.request import arrow_schema
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.transaction import Transaction
 

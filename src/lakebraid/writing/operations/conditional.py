@@ -20,7 +20,7 @@ from lakebraid.model.config import MergeMode, TableConfig
 from lakebraid.model.predicate.parse import parse_where
 from lakebraid.model.values.arrow_casts import conformed
 from lakebraid.reading.plan import Where
-from lakebraid.writing.engines import taken
+from lakebraid.writing.request import taken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

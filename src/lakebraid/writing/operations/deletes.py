@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig, TableType
-from lakebraid.model.keys.identity import check_identity
-from lakebraid.model.keys.keys import record_keys
-from lakebraid.model.keys.partitions import partition_paths
+from lakebraid.model.keys.keys import check_distinct_keys, record_keys
+from lakebraid.model.keys.partitions import check_partition_values, partition_paths
 from lakebraid.model.values.arrow_casts import conformed
-from lakebraid.writing.engines import taken
+from lakebraid.writing.request import taken
 
 
 def with_ordering(
@@ -41,7 +40,8 @@ def with_ordering(
         given = given.select(*wanted).toArrow()
     rows = read([*wanted, *config.ordering_fields])
     chosen = _keys(given, wanted, rows.schema)
-    check_identity(chosen, config)
+    check_distinct_keys(chosen, config.record_keys)
+    check_partition_values(chosen, config)
     return rows.filter(pc.is_in(_identities(rows, config), value_set=_identities(chosen, config)))
 
 

@@ -13,17 +13,18 @@ from lakebraid import limits
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
 from lakebraid.model.conflicts import Begun
+from lakebraid.model.keys.buckets import Replaced
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.keys.partitions import check_partition_path, partition_path
 from lakebraid.model.operations import Operation
-from lakebraid.model.overwritten_ids import Replaced
 from lakebraid.model.values.exact import Inexact, exact_array, refused
 from lakebraid.table.view import load_view
 from lakebraid.tasks.engine import Engine
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.txn.checks.overwrite_maps import ReplacedMap
-from lakebraid.txn.checks.overwrites import Overwrite, Placement
+from lakebraid.txn.checks.overwrites import Overwrite
+from lakebraid.txn.checks.rivalry import Placement
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.writing.request import WriteRequest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which names an object may have. What passes here cannot leave the table, on any store."""
+"""What may be asked of a store, before it is asked: names that cannot leave the table, sizes, ranges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from lakebraid.errors import InvalidArgument
+from lakebraid.errors import CorruptFile, InvalidArgument
 from lakebraid.limits import NAME_BYTES_MAX, PARTITION_DEPTH_MAX
 
 SEGMENTS_MAX: Final = PARTITION_DEPTH_MAX + 8
@@ -51,6 +51,28 @@ def folder_name(prefix: str) -> str:
     if folder:
         check_name(folder)
     return folder
+
+
+def check_size(where: str, size: int, size_max: int) -> None:
+    """Raises CorruptFile if an object is larger than its kind may be; called before any of it is read."""
+    if size > size_max:
+        raise CorruptFile(
+            f"{where} has {size:,} bytes, where at most {size_max:,} are expected. It was not read, and nothing was "
+            "changed. It is damaged or was not written by Hudi; compare it with a backup.",
+            path=where,
+            size=size,
+            size_max=size_max,
+        )
+
+
+def check_range(start: int, length: int) -> None:
+    if start < 0 or length < 0:
+        raise InvalidArgument(
+            f"{length:,} bytes from byte {start:,} on cannot be read: neither number may be negative. "
+            "Nothing was read. Check the caller.",
+            start=start,
+            length=length,
+        )
 
 
 def _reason_to_refuse(name: object) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files and folders that are on the disk, not only in its cache, when a call returns."""
+"""A disk: files and folders that are on it, not only in its cache, when a call returns, and what its refusals mean to a user."""
 
 # What is promised here is a matter of system calls, so they are called by name and not through pathlib.
 # ruff: noqa: PTH102, PTH108, PTH118, PTH120
@@ -9,13 +9,48 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from typing import Final
 
-from lakebraid.errors import OutcomeUnknown
+from lakebraid.errors import AccessDenied, OutcomeUnknown, StorageError
 
 TEMPORARY_PREFIX: Final = ".lakebraid-"
 TEMPORARY_SUFFIX: Final = ".tmp"
 """Hudi takes no file of such a name for a log, base or timeline file. A killed process leaves one behind at worst."""
+
+
+_NO_LINKS: Final = (
+    "the file system has no hard links, or forbids them for files of another user",
+    "Safe commits need them: use another file system (ext4, xfs, NFS), or let all writers run as one user.",
+)
+
+# errno: (what happened, what to do)
+_MEANINGS: Final = {
+    errno.ENOSPC: ("the disk is full", "Free some space, then run it again."),
+    errno.EDQUOT: ("the disk quota is used up", "Free some space or raise the quota, then run it again."),
+    errno.EFBIG: (
+        "the file would be larger than this process or file system may write",
+        "Raise the limit (`ulimit -f`), then run it again.",
+    ),
+    errno.EACCES: ("permission was denied", "Check the owner and mode of the file and of its folders."),
+    errno.EPERM: ("the operation is not permitted", "Check the owner and attributes of the file and its folder."),
+    errno.EROFS: ("the file system is read-only", "Mount it writable, or use another path."),
+    errno.EIO: ("the disk reported an input/output error", "Check the disk (`dmesg`) before anything else."),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Check the path; move that file out of the way."),
+    errno.EISDIR: ("it is a folder, not a file", "Check the path; move that folder out of the way."),
+    errno.ENAMETOOLONG: (
+        "a part of the path is longer than the file system allows",
+        "Use a shorter table path or shorter partition values.",
+    ),
+    errno.EMFILE: ("this process has too many files open", "Raise the limit (`ulimit -n`), then run it again."),
+    errno.ENFILE: ("the machine has too many files open", "Close other programs, then run it again."),
+    errno.ELOOP: ("it is a symbolic link", "Replace the link by the file or folder itself."),
+    errno.EXDEV: ("the table spans two file systems", "Keep a table on one file system."),
+}
+
+_DENIED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+_LINK_MEANINGS: Final = {errno.EPERM: _NO_LINKS, errno.EOPNOTSUPP: _NO_LINKS, errno.ENOSYS: _NO_LINKS}
 
 
 def write_temporary(folder: str, token: str, data: bytes) -> str:
@@ -82,6 +117,25 @@ def remove_quietly(path: str) -> None:
     """Removes a file nobody needs; that it cannot be removed is not worth an error."""
     with contextlib.suppress(OSError):
         os.unlink(path)
+
+
+@contextlib.contextmanager
+def explained(action: str, path: str, safety: str, *, linking: bool = False) -> Iterator[None]:
+    """Turns an OSError inside the block into a StorageError that says what happened and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise os_failure(error, action, path, safety, linking=linking) from error
+
+
+def os_failure(error: OSError, action: str, path: str, safety: str, *, linking: bool = False) -> StorageError:
+    """The StorageError for an OSError; `safety` says what became of the data."""
+    number = error.errno or 0
+    links = _LINK_MEANINGS.get(number) if linking else None
+    known = links or _MEANINGS.get(number)
+    reason, advice = known or (error.strerror or type(error).__name__, "Look into it, then run it again.")
+    kind = AccessDenied if number in _DENIED and links is None else StorageError
+    return kind(f"{action} {path} failed: {reason}. {safety} {advice}", path=path, errno=number)
 
 
 def _open_new(path: str) -> int:

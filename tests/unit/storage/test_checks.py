@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakebraid.errors import InvalidArgument
 from lakebraid.limits import NAME_BYTES_MAX
 from lakebraid.storage import LocalStorage, MemoryStorage, ObjectStorage, open_storage
-from lakebraid.storage.names import SEGMENTS_MAX, check_name
+from lakebraid.storage.checks import SEGMENTS_MAX, check_name
 
 pytestmark = pytest.mark.unit
 
