@@ -32,7 +32,7 @@ def new_ledger(scene: Scene, process: Process) -> Ledger:
     storage, clock, config = process.storage, process.clock, scene.table.config
     if scene.setting.shared:
         return Ledger(TableAt(storage, config, clock), lock=FileLock(storage, clock, scene.lock_owners), is_shared=True)
-    return Ledger(TableAt(storage, config, clock))
+    return Ledger(TableAt(storage, config, clock), company=product.RightClock())
 
 
 def found(scene: Scene, process: Process) -> None:

@@ -208,6 +208,9 @@ ASK_NAME_CHARACTERS_MAX: Final = 320
 ASK_CALL_SECONDS_MIN: Final = 0.002
 """Where a listing of the ledger takes less, a lost round costs less than an ask."""
 
+ASK_CALLS_TIMED: Final = 3
+"""So many listings in a row must take so long: one that was held up by a busy machine does not make a local disk slow."""
+
 ASK_POLL_SECONDS: Final = (0.02, 0.06)
 """How long a process that has asked waits between two looks: at least and at most."""
 

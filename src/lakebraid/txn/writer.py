@@ -58,6 +58,8 @@ class Writing:
 
     heartbeat: type[Heartbeat] = Heartbeat
     """How its writes, and the plans that it executes, show that they live."""
+    company: type[Company] = Company
+    """What its decisions have in common."""
     same_keys: type[SameKeys] = SameKeys
     """How its writes compare their new keys with those of others."""
 
@@ -65,7 +67,7 @@ class Writing:
         """`told` goes before the table's own properties, for these writes alone."""
         self.storage, self.clock, self._told = storage, clock, told or {}
         self._newest: tuple[Entry | None, int] = (None, 0)
-        self._company = Company()
+        self._company = self.company()
         self._schema: TableSchema | None = None
         self._map = NO_MAP
         self._settings: Settings | None = None

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lakebraid import limits
-from lakebraid.errors import BatchRepeated, ObjectExists
+from lakebraid.errors import BatchRepeated, EnvironmentProblem, ObjectExists
 from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.format.times import format_instant_time
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
@@ -29,6 +30,24 @@ SCHEMAS = [f'{{"type":"record","name":"r","fields":[{{"name":"id{n}","type":"str
 
 class Killed(BaseException):
     pass
+
+
+class SkewedClock:
+    """Ahead of the storage's by so much; a clock that only runs is not."""
+
+    def __init__(self, clock: Any) -> None:
+        self.clock, self.ahead_ms = clock, 0
+
+    def now_ms(self) -> int:
+        return int(self.clock.now_ms() + self.ahead_ms)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.clock, name)
+
+
+@pytest.fixture
+def every_call_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 0.0)
 
 
 @pytest.fixture
@@ -95,6 +114,22 @@ def test_an_ask_that_the_store_has_put_twice_counts_as_asked_for(storage: Memory
     watched.after = tell_that_it_exists
     completion = publish_write(author, "author", start, lambda _: CommitMetadata())
     assert f".hoodie/timeline/{start}_{completion}.deltacommit" in [i.name for i in storage.list(".hoodie/timeline")]
+
+
+@pytest.mark.usefixtures("every_call_is_slow")
+def test_a_process_whose_clock_has_been_set_ahead_gives_nobody_a_time(storage: MemoryStorage) -> None:
+    clock = SkewedClock(storage.clock)
+    on = Ledger(TableAt(storage, load_config(storage)[0], clock))
+    for number in range(5):
+        begin_write(on, f"right {number}")
+    assert on.asks
+    clock.ahead_ms = 10 * 60_000
+    with pytest.raises(EnvironmentProblem, match="ahead of the storage"):
+        begin_write(on, "wrong")
+    newest = near(storage).newest()
+    assert newest.state.last < format_instant_time(storage.clock.now_ms() + 60_000, on.config.zone)
+    clock.ahead_ms = 0
+    begin_write(on, "right again")
 
 
 def test_asks_that_fill_an_entry_hold_up_nobody_who_asks_after_them(

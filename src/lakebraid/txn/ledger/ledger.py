@@ -104,6 +104,11 @@ class Ledger:
         """Whether calls take long: then wishes are asked for, and much goes on behind the caller's back."""
         return self.company.is_far and not self.is_shared
 
+    @property
+    def asks(self) -> bool:
+        """Whether wishes are asked for: then this process may be the one that gives others their times."""
+        return self.is_far and self.company.is_clock_right(self.clock)
+
     def newest(self) -> Entry:
         """The newest entry; `genesis` if nothing was ever decided here."""
         self.catch_up()
@@ -191,7 +196,7 @@ class Ledger:
     ) -> Already[T] | None:
         """What is decided now; None if another process took the slot, or it is to be seen in the next round who did."""
         self.catch_up()
-        wanted = foreseen(self, rule) if attempted.is_first() and self.is_far else None
+        wanted = foreseen(self, rule) if attempted.is_first() and self.asks else None
         if wanted is not None:
             return ask(self, self.look_and_ask(wanted, attempted), wanted, asked, attempted)
         entry = self._let_others_go(self.look(), attempted)
@@ -203,7 +208,7 @@ class Ledger:
         if isinstance(outcome, Already):
             return self._settled(now, outcome)
         attempted.settle(entry.number)
-        may_be_asked = self.is_far or bool(attempted.wish)
+        may_be_asked = self.asks or bool(attempted.wish)
         if outcome.wanted is not None and may_be_asked and is_to_ask(self, outcome.wanted.wish):
             return ask(self, entry, outcome.wanted, asked, attempted)
         if self.is_shared:
@@ -254,7 +259,7 @@ class Ledger:
         lazily: bool = False,
     ) -> bool:
         """Creates the next entry and applies it; False if another process took the slot, or it is to be seen who did."""
-        if not _is_held(hold):
+        if hold is not None and not hold.check():
             self.leftovers.add(mine)
             return False
         self.confirmed()
@@ -275,7 +280,7 @@ class Ledger:
             return False  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
         if mine.voids is not None:
             self.sweep_staged(mine.number)  # a late copy for the void entry must find no source
-        if not (_is_held(hold) and self._conclude(entry, mine, attempted.wish)):
+        if not ((hold is None or hold.check()) and self._conclude(entry, mine, attempted.wish)):
             return False  # the next holder of the lock applies it, or finds it void if Hudi went on; the rule will see
         self.entered = mine
         return True
@@ -393,7 +398,3 @@ class Ledger:
         """Lets others go first after some lost races; the first ones are simply tried again."""
         if attempt >= 2:
             self.clock.sleep(min(0.001 * 2 ** min(attempt, 10), 0.25) * self.clock.random())
-
-
-def _is_held(hold: Hold | None) -> bool:
-    return hold is None or hold.check()

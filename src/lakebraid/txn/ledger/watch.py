@@ -26,15 +26,27 @@ GENESIS: Final = Entry(0, "", "genesis", "0" * 17, 0)
 class Company:
     """What the decisions of a process on one table have in common."""
 
-    call_seconds: float = 0.0
-    """How long the last listing of the ledger took."""
-    clock: tuple[float, float] | None = None
-    """When this machine's clock was last held against the storage's, and by how much it was then ahead of one that only runs."""
+    call_seconds: tuple[float, ...] = ()
+    """How long the last listings of the ledger took."""
+    clock_offset_ms: float | None = None
+    """By how much this machine's clock was ahead of one that only runs, when it was last found not to be ahead of the storage's."""
 
     @property
     def is_far(self) -> bool:
-        """Whether calls take so long that a lost round, or a call that could go on beside another, is dear."""
-        return self.call_seconds >= limits.ASK_CALL_SECONDS_MIN
+        """Whether calls take so long that a lost round, or a call that could go on beside another, is dear: each of the last ones."""
+        return min(self.call_seconds, default=0.0) >= limits.ASK_CALL_SECONDS_MIN
+
+    def is_clock_right(self, clock: Clock) -> bool:
+        """Whether this machine's clock is known not to be ahead of the storage's: other processes may get their times from it.
+
+        Unless that is known, a write begins by a staged object, which tells it.
+        """
+        offset_ms = self.clock_offset_ms
+        return offset_ms is not None and _offset_ms(clock) - offset_ms <= limits.CLOCK_AHEAD_MS_MAX
+
+    def took(self, seconds: float) -> None:
+        """Notes how long a listing took."""
+        self.call_seconds = (*self.call_seconds[1 - limits.ASK_CALLS_TIMED :], seconds)
 
 
 @dataclass
@@ -50,6 +62,8 @@ class Watch:
     turns: list[str] = field(default_factory=list)
     """Marks of those who ask for their turn, as the last listing showed them."""
     _peeked: Entry | None = None
+    _newest_ms: int = 0
+    """When the newest entry was made that the last listing showed, by the storage's clock."""
 
     def newest(self) -> Entry:
         """The newest entry; `GENESIS` if nothing was ever decided here."""
@@ -94,7 +108,11 @@ class Watch:
 
     def counts(self, mine: Entry) -> bool:
         """Whether an entry that was created means something: not if its slot had been trimmed (LEDGER, H2)."""
-        return not (self.numbers_after(mine.number) and self.newest().floor > mine.number)
+        is_newest = self.numbers_after(mine.number - 1)[-1:] == [mine.number]
+        if is_newest:
+            is_right = self.clock.now_ms() - self._newest_ms <= limits.CLOCK_AHEAD_MS_MAX
+            self.company.clock_offset_ms = _offset_ms(self.clock) if is_right else None
+        return is_newest or self.newest().floor <= mine.number
 
     def note(self, mine: Entry) -> None:
         """Takes an entry of this process for the newest, if no newer one was seen."""
@@ -105,13 +123,15 @@ class Watch:
         """The numbers of later entries, as one listing shows them."""
         begun = self.clock.monotonic()
         infos = self.storage.list(LEDGER, after=entry_name(number))
-        self.company.call_seconds = self.clock.monotonic() - begun
+        self.company.took(self.clock.monotonic() - begun)
         self.names = [info.name for info in infos if parse_entry_name(info.name) is None]
         self.turns, stale = asking(infos) if self.names else ([], [])
         if stale:
             with contextlib.suppress(StorageError):
                 self.storage.delete(stale)
-        return sorted(n for info in infos if (n := parse_entry_name(info.name)) is not None)
+        entries = sorted((n, info.modified_ms) for info in infos if (n := parse_entry_name(info.name)) is not None)
+        self._newest_ms = entries[-1][1] if entries else 0
+        return [number for number, _ in entries]
 
     def numbers_below(self, number: int) -> Iterator[int]:
         """The numbers of earlier entries that are there."""
@@ -170,3 +190,7 @@ class Leftovers:
         doomed = dead_names(names, known.state, min(known.number, below) - 1)
         if doomed:
             storage.delete(doomed)
+
+
+def _offset_ms(clock: Clock) -> float:
+    return clock.now_ms() - 1000 * clock.monotonic()
