@@ -27,6 +27,9 @@ _THROTTLED: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy", "TooManyReq
 _PASSING: Final = (*_THROTTLED, "InternalError", "RequestTimeout", "OperationAborted")
 """S3 says some of these in answers with the status 200 (copies, deletions of many objects), and RequestTimeout with 400."""
 
+_FINAL: Final = ("redirect", "InvalidRangeRequest")
+"""What the client says of answers that stay as they are: Azure answers a range from the very end of an object with 200."""
+
 _CREDENTIALS_ADDRESS: Final = "169.254.169.254"
 """Where a machine in a cloud asks for its credentials, if none were given."""
 
@@ -65,7 +68,9 @@ def status_and_code(error: Exception) -> tuple[int, str]:
 
 def may_pass(error: Exception) -> bool:
     """Whether the same request may succeed a moment later: the store was busy, or its answer did not come."""
-    if isinstance(error, FileNotFoundError | ValueError | NotImplementedError) or "redirect" in str(error):
+    if isinstance(error, FileNotFoundError | ValueError | NotImplementedError):
+        return False
+    if any(word in str(error) for word in _FINAL):
         return False
     status, code = status_and_code(error)
     if code in _PASSING or status in _OPEN_STATUSES:
