@@ -97,15 +97,10 @@ def writer(data: pa.Table) -> Callable[[Actor], End]:
     return body
 
 
-class Silent(NoHeartbeat):
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
-
-
 @contextmanager
 def without_heartbeats() -> Iterator[None]:
     before = Writing.heartbeat
-    Writing.heartbeat = Silent
+    Writing.heartbeat = NoHeartbeat
     try:
         yield
     finally:
