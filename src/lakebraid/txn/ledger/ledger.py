@@ -116,9 +116,8 @@ class Ledger:
 
     def catch_up(self) -> None:
         """Returns when nothing that this ledger has decided goes on behind the caller's back."""
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            begun.end()
+        if self._begun is not None:
+            self._begun.end()  # and what became of it stays known: `counts` is asked later
 
     def counts(self) -> bool:
         """Whether the last decision of this ledger counts; StorageError if that cannot be told yet."""
