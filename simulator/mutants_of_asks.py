@@ -144,11 +144,4 @@ OF_ASKS = (
         "if not ledger.counts():", "if ledger.counts() is None:",
         ("11", "15", "3", "1", "no crash", "9"), {**_BUSY, "whole": True, "entries_kept": 1, "rates": Rates(pause=0.06, slow=0.05)},
     ),
-    Mutant(
-        "that a beginning means nothing is forgotten by the next look", "H2", _LEDGER, "Ledger.catch_up",
-        "self._begun.end()", "self._begun.end(); self._begun = None",
-        ("11", "15", "3", "1", "no crash", "9"),
-        {**_BUSY, "whole": True, "fixed": True, "entries_kept": 1, "rates": Rates(pause=0.06, slow=0.05),
-         "actors": (("writer", 4), ("writer", 4), ("overwriter", 4), ("streamer", 3), ("rescuer", 3))},
-    ),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from lakebraid.txn.ledger.asks import Ask, wish_text
 from lakebraid.txn.ledger.entries import LEDGER, Batch, OpenWrite
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.ledger.watch import Watch
 from lakebraid.txn.ledger.wishes import begin_wish
 from lakebraid.writing.request import WriteRequest
 from tests.kit.far import FarCompany
@@ -130,6 +131,19 @@ def test_a_process_whose_clock_has_been_set_ahead_gives_nobody_a_time(storage: M
     assert newest.state.last < format_instant_time(storage.clock.now_ms() + 60_000, on.config.zone)
     clock.ahead_ms = 0
     begin_write(on, "right again")
+
+
+def test_that_a_beginning_means_nothing_stays_known_whatever_is_looked_at_before_it_is_asked_for(
+    storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else files of a write are put that has not begun (found by the simulator, seed 24)."""
+    on = far(storage)
+    begin_write(on, "author", lazily=True)
+    assert on.counts()
+    monkeypatch.setattr(Watch, "counts", lambda *_: False)
+    begin_write(on, "slept", lazily=True)
+    on.newest()
+    assert not on.counts()
 
 
 def test_asks_that_fill_an_entry_hold_up_nobody_who_asks_after_them(
