@@ -174,7 +174,8 @@ OF_THE_LEDGER = (
         "a rolled-back write can be published", "9", _WRITE, "publish_write",
         "if start not in now.state.open:", "if find_completion(now, start) is not None:",
         ("9", "3"), {"rates": _PAUSES, "timeout_ms": 500},
-        (("write = now.state.open[start]", 'write = now.state.open.get(start) or OpenWrite("", "deltacommit")'),),
+        (("write = now.state.open[start]", 'write = now.state.open.get(start) or OpenWrite("", "deltacommit")'), ("if not (is_new or is_replacing):", "if False:")),
+        elsewhere=(("lakebraid.txn.ledger.wishes", "published", "state.open[start].batch", "None"),),
     ),
     Mutant(
         "a published write can be rolled back", "9", _ROLLBACK, "decide_rollback",
