@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol with asks (group commit), as far as latency and requests go; the product does not have it yet.
+"""The protocol with asks (group commit), as far as latency and requests go.
 
 A wish is an object beside the entries; the creator of the next entry decides all that it has seen. Not played: failures,
 expiry, heavy decisions. Safety is no matter here: nothing is lost in this store.

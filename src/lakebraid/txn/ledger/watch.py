@@ -51,7 +51,7 @@ class Company:
 
 @dataclass
 class Watch:
-    """Looks at a ledger, and remembers what it saw; it changes nothing. Not for several threads at once."""
+    """Looks at a ledger, and remembers what it saw; all that it removes are turns that dead processes asked for. Not for several threads at once."""
 
     storage: Storage
     clock: Clock
