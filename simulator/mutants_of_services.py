@@ -197,6 +197,7 @@ OF_SERVICES = (
         ),
         elsewhere=(
             ("lakebraid.services.merging.run", "abandoned_plans", "not (plans[s].is_removable and plans[s].epoch)", "True"),
+            ("lakebraid.txn.ledger.wishes", "_claim", "plan.is_removable and plan.epoch", "False"),
         ),
     ),
     Mutant(

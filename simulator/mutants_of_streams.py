@@ -17,6 +17,7 @@ OF_STREAMS = (
         "a batch is not looked at when it is published", "batches", _WRITE, "publish_write",
         "check_new(now, batch)", "pass",
         ("18",), _STREAMS,
+        elsewhere=(("lakebraid.txn.ledger.wishes", "_is_next", "batch is None", "True"),),
     ),
     Mutant(
         "a published batch is not noted", "batches", "lakebraid.txn.ledger.wishes", "published",

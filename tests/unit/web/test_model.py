@@ -49,9 +49,9 @@ def test_every_writer_has_a_lane_and_services_have_lanes_of_their_own(model: dic
 
 
 def test_an_instant_tells_its_times_rows_files_and_partitions(model: dict[str, Any]) -> None:
-    first = _starting(model, "120000011")
+    first = _starting(model, "120000013")
     assert (first["completion"], first["rows"], first["files"]) == ("20260302120004001", 400, 8)
-    assert first["t1"] - first["t0"] == 3990 and first["bytes"] > 0
+    assert first["t1"] - first["t0"] == 3988 and first["bytes"] > 0
     assert first["partitions"] == ["Bergen", "Lima", "Oslo", "Rome"] and _lane(model, first) == "backfill"
 
 
@@ -75,10 +75,10 @@ def test_writes_that_were_taken_back_are_shown_with_their_writer_and_why_though_
     assert {start: i["state"] for start, i in gone.items()} == {
         "20260302120100001": "taken back",
         "20260302120216001": "aborted",
-        "20260302120224008": "refused",
+        "20260302120224010": "refused",
     }
     assert {i["by"] for i in gone.values()} == {i["start"] for i in model["instants"] if i["kind"] == "rollback"}
-    refused = gone["20260302120224008"]
+    refused = gone["20260302120224010"]
     assert _lane(model, refused) == "schema-b" and "RFC-82, row 8" in refused["why"]["why"]
 
 
@@ -149,7 +149,7 @@ def test_one_damaged_instant_is_named_and_hides_nothing_else() -> None:
     name = next(i.name for i in story.storage.list(".hoodie/timeline") if i.name.endswith("120006001.deltacommit"))
     story.storage.replace(name, b"Obj\x01 nonsense")
     model = model_of(story)
-    assert "problem" in _starting(model, "120005001") and _starting(model, "120000011")["rows"] == 40
+    assert "problem" in _starting(model, "120005001") and _starting(model, "120000013")["rows"] == 40
     assert model["problems"] and model["slices"] == []
 
 
