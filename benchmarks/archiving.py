@@ -68,11 +68,13 @@ def make(path: Path, instants: int) -> lb.Table:
     timeline = path / ".hoodie" / "timeline"
     content = (timeline / f"{written.instant}_{written.completion_time}.deltacommit").read_bytes()
     for number in range(instants):
-        start, done = FIRST + 2 * number, FIRST + 2 * number + 1
+        request_time, done = FIRST + 2 * number, FIRST + 2 * number + 1
         for state in ("requested", "inflight"):
-            os.mknod(timeline / f"{start}.deltacommit.{state}")
-        # The start stands in the names of the files that a commit lists.
-        (timeline / f"{start}_{done}.deltacommit").write_bytes(content.replace(written.instant.encode(), b"%d" % start))
+            os.mknod(timeline / f"{request_time}.deltacommit.{state}")
+        # The request time stands in the names of the files that a commit lists.
+        (timeline / f"{request_time}_{done}.deltacommit").write_bytes(
+            content.replace(written.instant.encode(), b"%d" % request_time)
+        )
     return table
 
 
@@ -85,10 +87,10 @@ def commit_seconds(table: lb.Table) -> float:
 
 def check(table: lb.Table, instants: int) -> None:
     """Every instant is in the history or on the timeline, once, and the row is still there."""
-    starts = [entry.instant.request_time for entry in table.timeline(archived=True)]
-    if len(starts) != len({*starts}) or len(starts) != instants + 2 + 2 * COMMITS:
+    request_times = [entry.instant.request_time for entry in table.timeline(archived=True)]
+    if len(request_times) != len({*request_times}) or len(request_times) != instants + 2 + 2 * COMMITS:
         raise SystemExit(
-            f"{instants + 2 + 2 * COMMITS} instants were completed, {len({*starts})} of {len(starts)} are found"
+            f"{instants + 2 + 2 * COMMITS} instants were completed, {len({*request_times})} of {len(request_times)} are found"
         )
     if table.status(str(FIRST)) != "published" or table.to_arrow().num_rows != 1:
         raise SystemExit("the first write is not found any more, or its row")

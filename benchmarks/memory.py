@@ -63,26 +63,26 @@ def make(folder: Path, base_bytes: int) -> None:
     """A table of one bucket: a base file of about that size, sorted by key, and the same logs whatever the size."""
     start_plain(folder, 1)
     random = np.random.default_rng(7)
-    file_id, start = bucket_file_id(0), instant_time(0)
-    name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
+    file_id, request_time = bucket_file_id(0), instant_time(0)
+    name = BaseFileName(file_id, "0-0-0", request_time, ".parquet").format()
     rows, writer = 0, None
     wanted = int(base_bytes / ROW_BYTES)
     while rows < wanted:
         count = min(GROUP_ROWS, wanted - rows)
-        table = with_meta(_rows(np.arange(rows, rows + count), 0, random), start, name)
+        table = with_meta(_rows(np.arange(rows, rows + count), 0, random), request_time, name)
         writer = writer or pq.ParquetWriter(folder / name, table.schema, compression="zstd", store_schema=False)
         writer.write_table(table, row_group_size=count)
         rows += count
     if writer is not None:
         writer.close()
-    write_commit(folder, start, {"": (WriteStat(file_id=file_id, path=name, num_writes=rows),)}, _PLAIN)
+    write_commit(folder, request_time, {"": (WriteStat(file_id=file_id, path=name, num_writes=rows),)}, _PLAIN)
     random = np.random.default_rng(8)
     for number in range(1, LOGS + 1):
-        start = instant_time(number)
-        name = LogFileName(file_id, start, 1, "0-0-0", "").format()
+        request_time = instant_time(number)
+        name = LogFileName(file_id, request_time, 1, "0-0-0", "").format()
         batch = _rows(random.choice(50_000, LOG_ROWS, replace=False), number, random)
-        (folder / name).write_bytes(log_block(with_meta(batch, start, file_id), start))
-        write_commit(folder, start, {"": (WriteStat(file_id=file_id, path=name, num_writes=LOG_ROWS),)}, _PLAIN)
+        (folder / name).write_bytes(log_block(with_meta(batch, request_time, file_id), request_time))
+        write_commit(folder, request_time, {"": (WriteStat(file_id=file_id, path=name, num_writes=LOG_ROWS),)}, _PLAIN)
 
 
 _PLAIN = pa.schema({"id": pa.string(), "ts": pa.int64(), "amount": pa.float64(), "payload": pa.string()})

@@ -59,19 +59,19 @@ def make(folder: Path) -> None:
     (folder / ".hoodie_partition_metadata").unlink()
     for number in range(INSTANTS):
         round_, place = divmod(number, PARTITIONS)
-        partition, start = f"place-{place:03}", instant_time(number)
+        partition, request_time = f"place-{place:03}", instant_time(number)
         if round_ == 0:
             (folder / partition).mkdir()
             mark_partition(folder / partition, 1)
         stats = []
         for group in range(GROUPS):
             file_id = f"{group:08}-0000-4000-8000-{place:012}-0"
-            base = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
-            name = LogFileName(file_id, start, 1, "0-0-0", "").format() if round_ else base
+            base = BaseFileName(file_id, "0-0-0", request_time, ".parquet").format()
+            name = LogFileName(file_id, request_time, 1, "0-0-0", "").format() if round_ else base
             (folder / partition / name).touch()
             path = f"{partition}/{name}"
             stats.append(WriteStat(file_id=file_id, path=path, partition_path=partition, num_writes=10))
-        write_commit(folder, start, {partition: tuple(stats)}, SCHEMA)
+        write_commit(folder, request_time, {partition: tuple(stats)}, SCHEMA)
 
 
 def _opened(folder: Path) -> dict[str, float]:

@@ -116,22 +116,22 @@ def write_plain(folder: Path, batches: Iterable[pa.Table], buckets: int) -> None
     """A table whose first batch is base files sorted by key, and each other one a Parquet log block a bucket."""
     start_plain(folder, buckets)
     for version, batch in enumerate(batches):
-        start = instant_time(version)
+        request_time = instant_time(version)
         codes = bucket_ids(batch["id"], ["id"], buckets)
         stats = []
         for bucket in range(buckets):
             rows = batch.filter(pa.array(codes == bucket)).sort_by("id")
             file_id = bucket_file_id(bucket)
             if version == 0:
-                name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
-                written = with_meta(rows, start, name)
+                name = BaseFileName(file_id, "0-0-0", request_time, ".parquet").format()
+                written = with_meta(rows, request_time, name)
                 chosen = repeated_columns(written)
                 pq.write_table(written, folder / name, compression="zstd", store_schema=False, use_dictionary=chosen)
             else:
-                name = LogFileName(file_id, start, 1, "0-0-0", "").format()
-                (folder / name).write_bytes(log_block(with_meta(rows, start, file_id), start))
+                name = LogFileName(file_id, request_time, 1, "0-0-0", "").format()
+                (folder / name).write_bytes(log_block(with_meta(rows, request_time, file_id), request_time))
             stats.append(WriteStat(file_id=file_id, path=name, num_writes=len(rows)))
-        write_commit(folder, start, {"": tuple(stats)}, batch.schema)
+        write_commit(folder, request_time, {"": tuple(stats)}, batch.schema)
 
 
 def repeated_columns(rows: pa.Table) -> list[str]:
@@ -171,11 +171,11 @@ def instant_time(number: int) -> str:
     return f"20260101{hours:02}{minutes:02}{tens}0000"
 
 
-def with_meta(rows: pa.Table, start: str, file_name: str) -> pa.Table:
+def with_meta(rows: pa.Table, request_time: str, file_name: str) -> pa.Table:
     count = len(rows)
     meta = [
-        pa.repeat(start, count),
-        pa.array([f"{start}_0_{i}" for i in range(count)]),
+        pa.repeat(request_time, count),
+        pa.array([f"{request_time}_0_{i}" for i in range(count)]),
         rows["id"],
         pa.repeat("", count),
         pa.repeat(file_name, count),
@@ -183,16 +183,19 @@ def with_meta(rows: pa.Table, start: str, file_name: str) -> pa.Table:
     return pa.table([*meta, *rows.columns], [*META_COLUMNS, *rows.column_names])
 
 
-def log_block(rows: pa.Table, start: str) -> bytes:
-    header = {HeaderKey.INSTANT_TIME: start, HeaderKey.SCHEMA: format_avro_schema(rows.schema, "bench", "hoodie")}
+def log_block(rows: pa.Table, request_time: str) -> bytes:
+    header = {
+        HeaderKey.INSTANT_TIME: request_time,
+        HeaderKey.SCHEMA: format_avro_schema(rows.schema, "bench", "hoodie"),
+    }
     return format_block(BlockType.PARQUET, header, format_parquet_block(rows))
 
 
-def write_commit(folder: Path, start: str, stats: dict[str, tuple[WriteStat, ...]], schema: pa.Schema) -> None:
-    """A completed delta commit that began at `start` and took one second."""
+def write_commit(folder: Path, request_time: str, stats: dict[str, tuple[WriteStat, ...]], schema: pa.Schema) -> None:
+    """A completed delta commit that began at `request_time` and took one second."""
     text = format_avro_schema(schema, "bench", "hoodie")
     metadata = CommitMetadata(write_stats=stats, extra={"schema": text}, operation="UPSERT")
     timeline = folder / ".hoodie" / "timeline"
-    (timeline / f"{start}.deltacommit.requested").write_bytes(b"")
-    (timeline / f"{start}.deltacommit.inflight").write_bytes(b"")
-    (timeline / f"{start}_{int(start) + 1000}.deltacommit").write_bytes(format_commit(metadata))
+    (timeline / f"{request_time}.deltacommit.requested").write_bytes(b"")
+    (timeline / f"{request_time}.deltacommit.inflight").write_bytes(b"")
+    (timeline / f"{request_time}_{int(request_time) + 1000}.deltacommit").write_bytes(format_commit(metadata))

@@ -87,10 +87,10 @@ def mirror_once(scene: Scene, process: Process) -> None:
     rows = {k: v for k, v in {**rows, **changed}.items() if k in new or k not in old}
     until = views[-1].completion_time
     instants = (*views[-1].timeline.archived, *views[-1].timeline.writes)
-    starts = [i.request_time for i in instants if after < (i.completion_time or "") <= until]
+    request_times = [i.request_time for i in instants if after < (i.completion_time or "") <= until]
     scene.mirrored[process.name] = (until, rows)
     ended = scene.world.step
-    scene.tell("changes_read", process.name, after, until, starts, dict(sorted(rows.items())), began, ended)
+    scene.tell("changes_read", process.name, after, until, request_times, dict(sorted(rows.items())), began, ended)
 
 
 def read_as_hudi(scene: Scene, process: Process, rounds: int) -> None:

@@ -33,27 +33,29 @@ if TYPE_CHECKING:
 
 def compact(scene: Scene, process: Process, ledger: Ledger, txn: str) -> None:
     """Plans, then executes every pending plan whose executor is not alive."""
-    decide_plan(ledger, f"{txn}-plan", "compaction", lambda now, start: _content(build_plan(scene, now, start)))
+    decide_plan(
+        ledger, f"{txn}-plan", "compaction", lambda now, request_time: _content(build_plan(scene, now, request_time))
+    )
     plans = ledger.newest().state.plans
     if not plans:
         return
     now_ms = storage_now_ms(process.storage, process.clock)
-    for start, plan in sorted(plans.items()):
+    for request_time, plan in sorted(plans.items()):
         is_free = plan.epoch == 0 or is_expired(
-            TableAt(process.storage, scene.table.config, process.clock), start, now_ms, scene.setting.timeout_ms
+            TableAt(process.storage, scene.table.config, process.clock), request_time, now_ms, scene.setting.timeout_ms
         )
         if is_free:
             scene.mark("claimed" if plan.epoch == 0 else "taken over")
-            execute(scene, process, ledger, txn, start, plan.epoch)
+            execute(scene, process, ledger, txn, request_time, plan.epoch)
 
 
-def build_plan(scene: Scene, now: Round, _start: str) -> CompactionPlan | None:
+def build_plan(scene: Scene, now: Round, _request_time: str) -> CompactionPlan | None:
     """Groups with logs that no pending plan names. Deletes of commit-time tables wait for older open writes."""
     view = now.view()
     taken = {
         (o.partition_path, o.file_id)
-        for start in now.state.plans
-        for o in read_plan(scene, now.ledger, start).operations
+        for request_time in now.state.plans
+        for o in read_plan(scene, now.ledger, request_time).operations
     }
     oldest_open = now.state.oldest_open
     operations = []
@@ -94,53 +96,53 @@ def _instants(scene: Scene, now: Round, part: FileSlice) -> list[str]:
     return found
 
 
-def _has_risky_delete(scene: Scene, starts: list[str], oldest_open: str) -> bool:
+def _has_risky_delete(scene: Scene, request_times: list[str], oldest_open: str) -> bool:
     """Whether a delete without an ordering value began after a write that is still open."""
     intents = scene.oracle.intents
-    changes = [(s, c) for s in starts if s in intents for c in intents[s].changes]
+    changes = [(s, c) for s in request_times if s in intents for c in intents[s].changes]
     return any(c.value is None and c.order is None and s > oldest_open for s, c in changes)
 
 
-def read_plan(scene: Scene, ledger: Ledger, start: str) -> CompactionPlan:
-    name = f"{ledger.config.timeline_folder}/{start}.compaction.requested"
+def read_plan(scene: Scene, ledger: Ledger, request_time: str) -> CompactionPlan:
+    name = f"{ledger.config.timeline_folder}/{request_time}.compaction.requested"
     return parse_compaction_plan(ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
 
 
-def execute(scene: Scene, process: Process, ledger: Ledger, txn: str, start: str, seen: int) -> None:
+def execute(scene: Scene, process: Process, ledger: Ledger, txn: str, request_time: str, seen: int) -> None:
     try:
-        epoch = claim(ledger, txn, start, seen=seen or None)
+        epoch = claim(ledger, txn, request_time, seen=seen or None)
     except CommitRefused:
         scene.mark("claim lost")
         return
-    beat(process.storage, start)
+    beat(process.storage, request_time)
     try:
-        plan = read_plan(scene, ledger, start)
-        delete_elders(process, ledger, start, epoch, plan)
+        plan = read_plan(scene, ledger, request_time)
+        delete_elders(process, ledger, request_time, epoch, plan)
         files: list[Written] = []
         for o in plan.operations:
             before = plan.extra.get(NEWEST_OPEN, "") if CARRIES in o.metrics else ""
             work = Merging(o.partition_path, o.file_id, o.data_file_name, o.delta_file_names, before)
-            files += run_merge(process.storage, start, epoch, work, by_event=scene.setting.by_event)
-            beat(process.storage, start)
+            files += run_merge(process.storage, request_time, epoch, work, by_event=scene.setting.by_event)
+            beat(process.storage, request_time)
     except ObjectNotFound as error:
-        raise Violation("3 never half a commit", f"the plan {start} lacks an input: {error}") from error
+        raise Violation("3 never half a commit", f"the plan {request_time} lacks an input: {error}") from error
     metadata = compaction_of(files)
     try:
-        publish_plan(ledger, txn, start, epoch, lambda _: metadata)
+        publish_plan(ledger, txn, request_time, epoch, lambda _: metadata)
     except CommitRefused:
         scene.mark("claim lost at the end")
         return
     scene.mark("compacted")
-    forget(process.storage, start)
+    forget(process.storage, request_time)
 
 
-def delete_elders(process: Process, ledger: Ledger, start: str, epoch: int, plan: CompactionPlan) -> None:
+def delete_elders(process: Process, ledger: Ledger, request_time: str, epoch: int, plan: CompactionPlan) -> None:
     """Files of this plan with smaller epochs are dead for ever."""
     doomed = []
     for partition in sorted({o.partition_path for o in plan.operations}):
         for info in process.storage.list(partition):
             parsed = parse_data_file(info.name.rpartition("/")[2])
-            is_ours = parsed is not None and parsed.request_time == start and _is_ours(parsed)
+            is_ours = parsed is not None and parsed.request_time == request_time and _is_ours(parsed)
             if parsed is not None and is_ours and _epoch(parsed) < epoch:
                 doomed.append(info.name)
     process.storage.delete(doomed)

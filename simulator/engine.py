@@ -72,8 +72,8 @@ class SimEngine:
     def seeds(self, plan: WritePlan, groups: Iterable[tuple[str, str]]) -> Iterator[StagedFile]:
         """The empty base files with which file groups begin."""
         for partition, file_id in groups:
-            name = BaseFileName(file_id, "0-0-0", plan.start, ".parquet").format()
-            put(self._storage, plan.start, partition, name, {"r": []})
+            name = BaseFileName(file_id, "0-0-0", plan.request_time, ".parquet").format()
+            put(self._storage, plan.request_time, partition, name, {"r": []})
             yield StagedFile(partition, file_id, name, 100, 0, 0, is_base=True)
 
     def cancel(self) -> None:
@@ -98,14 +98,14 @@ class _Gathered:
         for partition in sorted({oracle.partition_of(change.key) for change in self.changes}):
             own = [change for change in self.changes if oracle.partition_of(change.key) == partition]
             places.add(partition, own)
-        intent = oracle.intents[self.plan.start]
+        intent = oracle.intents[self.plan.request_time]
         intent.changes = tuple(change for change in intent.changes if change not in places.void)
         self.places = places
         return tuple(places.targets)
 
     def write(self) -> Iterator[StagedFile]:
         if self.places is not None:
-            yield from _write(self.scene, self.storage, self.plan.start, self.places, self.task)
+            yield from _write(self.scene, self.storage, self.plan.request_time, self.places, self.task)
 
     def release(self) -> None:
         pass
@@ -166,18 +166,18 @@ class _Places:
         self.changes[self.targets.index(target)].append(change)
 
 
-def _write(scene: Scene, storage: Storage, start: str, places: _Places, task: int) -> list[StagedFile]:
+def _write(scene: Scene, storage: Storage, request_time: str, places: _Places, task: int) -> list[StagedFile]:
     work: list[Callable[[Storage], Any]] = []
     for target, changes in zip(places.targets, places.changes, strict=True):
         if scene.setting.cow or target.slice is None:
             rewrite = partial(_rewrite, new=frozenset(places.new), by_event=scene.setting.by_event)
-            work.append(partial(rewrite, start=start, target=target, changes=tuple(changes), task=task))
+            work.append(partial(rewrite, request_time=request_time, target=target, changes=tuple(changes), task=task))
         else:
-            work.append(partial(_append, start=start, target=target, changes=tuple(changes), task=task))
+            work.append(partial(_append, request_time=request_time, target=target, changes=tuple(changes), task=task))
     if not scene.setting.executors:
         return [write(storage) for write in work]
     thread: Any = getcurrent()
-    files: Any = run_tasks(scene, thread.process, f"{thread.label}.{start[10:]}", work)
+    files: Any = run_tasks(scene, thread.process, f"{thread.label}.{request_time[10:]}", work)
     if files is None:
         raise StorageError("The tasks of a write failed. Nothing was published. Write again.")
     return list(files)
@@ -185,7 +185,7 @@ def _write(scene: Scene, storage: Storage, start: str, places: _Places, task: in
 
 def _rewrite(
     storage: Storage,
-    start: str,
+    request_time: str,
     target: Target,
     changes: tuple[Change, ...],
     task: int,
@@ -195,12 +195,12 @@ def _rewrite(
 ) -> StagedFile:
     """The next base file of a group: its rows and the changes."""
     kept = [] if target.slice is None else _base(storage, target)
-    mine = [Version(c.key, c.order, start, c.value, start) for c in changes]
+    mine = [Version(c.key, c.order, request_time, c.value, request_time) for c in changes]
     winners = merge([*kept, *mine], by_event=by_event)
-    rows = [[v.key, v.order, v.start, v.value] for _, v in sorted(winners.items()) if v.value is not None]
-    name = BaseFileName(target.file_id, f"{task}-0-0", start, ".parquet").format()
+    rows = [[v.key, v.order, v.request_time, v.value] for _, v in sorted(winners.items()) if v.value is not None]
+    name = BaseFileName(target.file_id, f"{task}-0-0", request_time, ".parquet").format()
     create_once(storage, f"{target.partition}/.hoodie_partition_metadata", MARK)
-    put(storage, start, target.partition, name, {"r": rows})
+    put(storage, request_time, target.partition, name, {"r": rows})
     inserts = sum(c.key in new for c in changes)
     deletes = len(kept) + inserts - len(rows)
     previous = "" if target.slice is None else target.slice.base_request_time
@@ -210,8 +210,8 @@ def _rewrite(
     )  # fmt: skip
 
 
-def _append(storage: Storage, start: str, target: Target, changes: tuple[Change, ...], task: int) -> StagedFile:
-    made = write_log(storage, start, (target.partition, target.file_id), changes, task)
+def _append(storage: Storage, request_time: str, target: Target, changes: tuple[Change, ...], task: int) -> StagedFile:
+    made = write_log(storage, request_time, (target.partition, target.file_id), changes, task)
     return StagedFile(made.partition, made.file_id, made.name, 100, made.rows, made.deletes, is_base=False)
 
 
@@ -232,7 +232,7 @@ class SimSameKeys(SameKeys):
 
     def keys(self, storage: Storage, name: str, size: int, *, since: str | None = None) -> Iterator[pa.Array]:
         versions = read_versions(storage.read(name, 1 << 20))
-        yield pa.array([v.key for v in versions if since in (None, v.start)], pa.string())
+        yield pa.array([v.key for v in versions if since in (None, v.request_time)], pa.string())
 
     def common_key(self, storage: Storage, stat: WriteStat, own: pa.Array) -> str | None:
         mine = set(own.to_pylist())

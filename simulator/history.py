@@ -14,7 +14,7 @@ _MANIFEST = re.compile(r"manifest_(\d+)")
 
 
 def archived_instants(disk: Disk) -> set[tuple[str, str]]:
-    """Start and action of every instant that is in the history."""
+    """Request time and action of every instant that is in the history."""
     numbers = [int(m[1]) for i in disk.scan(FOLDER) if (m := _MANIFEST.fullmatch(i.name[len(FOLDER) :]))]
     if not numbers:
         return set()

@@ -74,14 +74,14 @@ class Rescuing(Client):
 
     def sentence(self, victim: str, action: str) -> str:
         """Under the lock."""
-        start = self.time()
+        request_time = self.time()
         if action != "compaction":
             self.scene.condemned_by_hudi.add(victim)
         requests = tuple(RollbackRequest(folder, None, files=(file,)) for folder, file in self._marked(victim))
         plan = RollbackPlan(InstantInfo(victim, action), requests)
-        self.put(f"{start}.rollback.requested", format_rollback_plan(plan, self.storage.url))
+        self.put(f"{request_time}.rollback.requested", format_rollback_plan(plan, self.storage.url))
         self.scene.mark(f"hudi: rolls back a {action}")
-        return start
+        return request_time
 
     def finish(self, rollback: str, victim: str, action: str) -> None:
         """Executes a rollback that no living one executes."""
@@ -118,8 +118,8 @@ class Rescuing(Client):
         finally:
             self.stop_beating(rollback)
 
-    def _marked(self, start: str) -> list[tuple[str, str]]:
-        folder = f".hoodie/.temp/{start}/"
+    def _marked(self, request_time: str) -> list[tuple[str, str]]:
+        folder = f".hoodie/.temp/{request_time}/"
         names = [i.name[len(folder) :].partition(".marker.")[0] for i in self.storage.list(folder)]
         return [(name.rpartition("/")[0], name.rpartition("/")[2]) for name in names]
 
@@ -134,11 +134,11 @@ class Job(Rescuing):
                 return
             plans = {s: self._compaction_plan(s) for s in sorted(active.pending["compaction"])}
             taken = {(o.partition_path, o.file_id) for p in plans.values() if p for o in p.operations}
-            start = self.time()
+            request_time = self.time()
             operations = tuple(self._operations(active, taken))
             if operations:
                 self.storage.create(
-                    f"{TIMELINE}{start}.compaction.requested", format_compaction_plan(CompactionPlan(operations))
+                    f"{TIMELINE}{request_time}.compaction.requested", format_compaction_plan(CompactionPlan(operations))
                 )
                 self.scene.mark("hudi: planned")
 
@@ -163,24 +163,24 @@ class Job(Rescuing):
                 first = barrier or min(p.request_time for _, p in files)
                 yield CompactionOperation(file_id, folder, first, tuple(n for _, n in logs), bases.get(barrier))
 
-    def _completion(self, active: Active, start: str) -> str:
+    def _completion(self, active: Active, request_time: str) -> str:
         """When a write completed, by the timeline or else the history; empty if it has not."""
-        if start in active.completed or start >= active.first:
-            return active.completed.get(start, "")
-        note = self.scene.oracle.published.get(start)
-        return note.completion if note else start
+        if request_time in active.completed or request_time >= active.first:
+            return active.completed.get(request_time, "")
+        note = self.scene.oracle.published.get(request_time)
+        return note.completion if note else request_time
 
     def _is_named(self, active: Active, file: str, parsed: BaseFileName) -> bool:
-        """Of two base files of one start, the one that its commit names."""
-        start = parsed.request_time
-        if start not in active.completed:
+        """Of two base files of one request time, the one that its commit names."""
+        request_time = parsed.request_time
+        if request_time not in active.completed:
             return True
-        name = f"{TIMELINE}{start}_{active.completed[start]}.commit"
+        name = f"{TIMELINE}{request_time}_{active.completed[request_time]}.commit"
         data = self.storage.read(name, 1 << 20)
         return not data or file.encode() in data
 
-    def _compaction_plan(self, start: str) -> CompactionPlan | None:
-        name = f"{TIMELINE}{start}.compaction.requested"
+    def _compaction_plan(self, request_time: str) -> CompactionPlan | None:
+        name = f"{TIMELINE}{request_time}.compaction.requested"
         try:
             return parse_compaction_plan(self.storage.read(name, 1 << 20), name)
         except (ObjectNotFound, CorruptFile):
@@ -194,44 +194,46 @@ class Job(Rescuing):
             pending = active.pending["compaction"]
             if active.pending["restore"]:
                 return
-            start = next((s for s in sorted(pending) if self.is_expired(s)), None)
-            if start is None:
+            request_time = next((s for s in sorted(pending) if self.is_expired(s)), None)
+            if request_time is None:
                 return
             judged_ms = self.scene.world.now
-            self.beat(start)
-            self.scene.hudi_executors[start] = self.process.name
-            plan = self._compaction_plan(start)
-            if "inflight" in pending[start]:
-                rollback = self.sentence(start, "compaction")
+            self.beat(request_time)
+            self.scene.hudi_executors[request_time] = self.process.name
+            plan = self._compaction_plan(request_time)
+            if "inflight" in pending[request_time]:
+                rollback = self.sentence(request_time, "compaction")
         if plan is None:
-            self.stop_beating(start)
+            self.stop_beating(request_time)
             return
-        self.beat_on(start)
+        self.beat_on(request_time)
         try:
             if rollback is not None:
-                self.finish(rollback, start, "compaction")
+                self.finish(rollback, request_time, "compaction")
                 with self.locked():
-                    if "inflight" in self.load().pending["compaction"].get(start, {"inflight"}):
+                    if "inflight" in self.load().pending["compaction"].get(request_time, {"inflight"}):
                         return
-            if not self.is_own_beat_fresh(start):
+            if not self.is_own_beat_fresh(request_time):
                 return
-            self.put_inflight(start, "compaction")
-            self.scene.tell("executing", start, self.process, is_removable=False, judged_ms=judged_ms)
-            files = self._merge(start, plan)
-            if self.complete(start, "compaction", format_commit(compaction_of(files))):
+            self.put_inflight(request_time, "compaction")
+            self.scene.tell("executing", request_time, self.process, is_removable=False, judged_ms=judged_ms)
+            files = self._merge(request_time, plan)
+            if self.complete(request_time, "compaction", format_commit(compaction_of(files))):
                 self.scene.mark("hudi: compacted")
-                self.tidy(start)
+                self.tidy(request_time)
         finally:
-            self.scene.tell("executed", start, self.process)
-            self.stop_beating(start)
+            self.scene.tell("executed", request_time, self.process)
+            self.stop_beating(request_time)
 
-    def _merge(self, start: str, plan: CompactionPlan) -> list[Written]:
+    def _merge(self, request_time: str, plan: CompactionPlan) -> list[Written]:
         files: list[Written] = []
         for o in plan.operations:
             self._attempts += 1
             stage = 100 + 10 * sum(self.process.name.encode()) + self._attempts
             work = Merging(o.partition_path, o.file_id, o.data_file_name, o.delta_file_names)
-            files += run_merge(self.storage, start, 0, work, by_event=self.scene.setting.by_event, token=f"1-{stage}-0")
+            files += run_merge(
+                self.storage, request_time, 0, work, by_event=self.scene.setting.by_event, token=f"1-{stage}-0"
+            )
         return files
 
 

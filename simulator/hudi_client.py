@@ -38,13 +38,13 @@ _NO_WRITES = frozenset({"clean", "rollback", "savepoint", "restore"})
 
 @dataclass
 class Active:
-    """One listing of the timeline: start and action to the furthest state."""
+    """One listing of the timeline: request time and action to the furthest state."""
 
     completed: dict[str, str] = field(default_factory=dict)
     first: str = ""
-    """The first start of a write on the timeline: what is older was archived, so it is committed."""
+    """The first request time of a write on the timeline: what is older was archived, so it is committed."""
     pending: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
-    """Action, start, and the states of which files are there."""
+    """Action, request time, and the states of which files are there."""
 
 
 class Client:
@@ -98,22 +98,22 @@ class Client:
         return now
 
     def load(self) -> Active:
-        active, starts = Active(), []
+        active, request_times = Active(), []
         for info in self.storage.list_folder(TIMELINE.rstrip("/"))[0]:
             found = _FILE.fullmatch(info.name.rpartition("/")[2])
             if found is None:
                 continue
-            start, completion, action, state = found.groups()
+            request_time, completion, action, state = found.groups()
             if completion:
-                active.completed[start] = completion
+                active.completed[request_time] = completion
             else:
-                active.pending[action][start].add(state)
+                active.pending[action][request_time].add(state)
             if action not in _NO_WRITES:
-                starts.append(start)
-        active.first = min(starts, default="")
+                request_times.append(request_time)
+        active.first = min(request_times, default="")
         for states in active.pending.values():
-            for start in [s for s in states if s in active.completed]:
-                del states[start]
+            for request_time in [s for s in states if s in active.completed]:
+                del states[request_time]
         return active
 
     def put(self, name: str, data: bytes) -> None:
@@ -122,47 +122,47 @@ class Client:
         if data:
             self.storage.replace(f"{TIMELINE}{name}", data)
 
-    def put_inflight(self, start: str, action: str) -> None:
+    def put_inflight(self, request_time: str, action: str) -> None:
         """Hudi makes the next state only of what is there in the one before."""
-        disk, name = self.scene.world.disk, f"{TIMELINE}{start}.{action}"
+        disk, name = self.scene.world.disk, f"{TIMELINE}{request_time}.{action}"
         self.storage.info(f"{name}.requested")
         if f"{name}.requested" in disk.objects and f"{name}.inflight" not in disk.objects:
             disk.create(f"{name}.inflight", b"")
 
-    def beat(self, start: str) -> None:
-        self.storage.replace(f"{HEARTBEATS}{start}", b"")
-        self._beaten_ms[start] = self.clock.now_ms()
+    def beat(self, request_time: str) -> None:
+        self.storage.replace(f"{HEARTBEATS}{request_time}", b"")
+        self._beaten_ms[request_time] = self.clock.now_ms()
 
-    def _beat_again(self, start: str) -> None:
-        if start in self._beaten_ms:
-            self.storage.replace(f"{HEARTBEATS}{start}", b"")
-        if start in self._beaten_ms:
-            self._beaten_ms[start] = self.clock.now_ms()
+    def _beat_again(self, request_time: str) -> None:
+        if request_time in self._beaten_ms:
+            self.storage.replace(f"{HEARTBEATS}{request_time}", b"")
+        if request_time in self._beaten_ms:
+            self._beaten_ms[request_time] = self.clock.now_ms()
 
-    def beat_on(self, start: str) -> None:
+    def beat_on(self, request_time: str) -> None:
         """Beats in a thread of its own until the beating is over."""
 
         def body() -> None:
-            while start in self._beaten_ms:
+            while request_time in self._beaten_ms:
                 self.clock.sleep(self.scene.setting.timeout_ms / 6000)
                 try:
-                    self._beat_again(start)
+                    self._beat_again(request_time)
                 except StorageError:
                     continue
 
-        self.scene.world.spawn(self.process, f"{self.process.name}.beat-{start[10:]}", body)
+        self.scene.world.spawn(self.process, f"{self.process.name}.beat-{request_time[10:]}", body)
 
-    def stop_beating(self, start: str) -> None:
-        self._beaten_ms.pop(start, None)
+    def stop_beating(self, request_time: str) -> None:
+        self._beaten_ms.pop(request_time, None)
 
-    def is_own_beat_fresh(self, start: str) -> bool:
-        last = self._beaten_ms.get(start)
+    def is_own_beat_fresh(self, request_time: str) -> bool:
+        last = self._beaten_ms.get(request_time)
         return last is not None and self.clock.now_ms() - last < self.scene.setting.timeout_ms
 
-    def is_expired(self, start: str) -> bool:
+    def is_expired(self, request_time: str) -> bool:
         """No file is expired, too. The judge's clock is the storage's here: Hudi expects clocks that agree."""
         try:
-            beaten = self.storage.info(f"{HEARTBEATS}{start}").modified_ms
+            beaten = self.storage.info(f"{HEARTBEATS}{request_time}").modified_ms
         except ObjectNotFound:
             return True
         return self.scene.world.now - beaten > self.scene.setting.timeout_ms
@@ -175,39 +175,39 @@ class Client:
         with self.locked():
             if self.load().pending["restore"]:
                 return
-            start = self.time()
-            self.beat(start)
-            self.put(f"{start}.deltacommit.requested", b"")
-        scene.oracle.intend(start, self.process.name, changes).outcome = "foreign"
-        self.beat_on(start)
+            request_time = self.time()
+            self.beat(request_time)
+            self.put(f"{request_time}.deltacommit.requested", b"")
+        scene.oracle.intend(request_time, self.process.name, changes).outcome = "foreign"
+        self.beat_on(request_time)
         try:
-            self.put_inflight(start, "deltacommit")
+            self.put_inflight(request_time, "deltacommit")
             files = [
-                write_log(self.storage, start, group, part, task=self.process.rng.randrange(1, 9))
+                write_log(self.storage, request_time, group, part, task=self.process.rng.randrange(1, 9))
                 for group, part in by_group(changes, setting.partitions, setting.buckets)
             ]
-            if self.complete(start, "deltacommit", format_commit(commit_of(files))):
+            if self.complete(request_time, "deltacommit", format_commit(commit_of(files))):
                 scene.mark("hudi: wrote")
-                self.tidy(start)
+                self.tidy(request_time)
         finally:
-            self.stop_beating(start)
+            self.stop_beating(request_time)
 
-    def complete(self, start: str, action: str, data: bytes) -> bool:
+    def complete(self, request_time: str, action: str, data: bytes) -> bool:
         with self.locked():
-            states = self.load().pending[action].get(start, set())
+            states = self.load().pending[action].get(request_time, set())
             # Two Hudi jobs agree on who is dead in ways that are not ours to test; with us they do not.
-            is_condemned = start in self.scene.condemned_by_hudi or self._is_overtaken(start)
-            if is_condemned or not self.is_own_beat_fresh(start) or "inflight" not in states:
+            is_condemned = request_time in self.scene.condemned_by_hudi or self._is_overtaken(request_time)
+            if is_condemned or not self.is_own_beat_fresh(request_time) or "inflight" not in states:
                 self.scene.mark("hudi: refused itself")
                 return False
             completion = self.time()
-            self.put(f"{start}_{completion}.{_COMPLETED.get(action, action)}", data)
+            self.put(f"{request_time}_{completion}.{_COMPLETED.get(action, action)}", data)
         return True
 
-    def _is_overtaken(self, start: str) -> bool:
-        return self.scene.hudi_executors.get(start, self.process.name) != self.process.name
+    def _is_overtaken(self, request_time: str) -> bool:
+        return self.scene.hudi_executors.get(request_time, self.process.name) != self.process.name
 
-    def tidy(self, start: str) -> None:
-        self.storage.delete([i.name for i in self.storage.list(f".hoodie/.temp/{start}")])
-        self.stop_beating(start)
-        self.storage.delete([f"{HEARTBEATS}{start}"])
+    def tidy(self, request_time: str) -> None:
+        self.storage.delete([i.name for i in self.storage.list(f".hoodie/.temp/{request_time}")])
+        self.stop_beating(request_time)
+        self.storage.delete([f"{HEARTBEATS}{request_time}"])

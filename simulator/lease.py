@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol of the RFCs under a lock that is a lease: what lakebraid does *not* do, and why.
 
-Start and completion times are drawn, and timeline files created, while the lock is held. The lock is a file that
+Request time and completion times are drawn, and timeline files created, while the lock is held. The lock is a file that
 passes on when it is older than its lease. Whoever sleeps past his lease does not know it, and there it loses rows:
 see `tests/simulator/test_lease.py`. Written here only, naively, to show that the simulator finds such holes.
 """
@@ -69,11 +69,11 @@ def found(scene: Scene, process: Process) -> None:
     from simulator.writing import commit_of  # noqa: PLC0415  the two protocols share what they write
 
     with locked(scene, process):
-        start = fresh_time(scene, process)
+        request_time = fresh_time(scene, process)
         for state in ("requested", "inflight"):
-            process.storage.create(f"{TIMELINE}{start}.deltacommit.{state}", b"")
+            process.storage.create(f"{TIMELINE}{request_time}.deltacommit.{state}", b"")
         completion = fresh_time(scene, process)
-        process.storage.create(f"{TIMELINE}{start}_{completion}.deltacommit", format_commit(commit_of([])))
+        process.storage.create(f"{TIMELINE}{request_time}_{completion}.deltacommit", format_commit(commit_of([])))
 
 
 def write(scene: Scene, process: Process, rounds: int) -> None:
@@ -83,18 +83,18 @@ def write(scene: Scene, process: Process, rounds: int) -> None:
     for number in range(rounds):
         changes = drawn_changes(scene, process.rng, f"{process.name}-{number}")
         with locked(scene, process):
-            start = fresh_time(scene, process)
-            storage.create(f"{TIMELINE}{start}.deltacommit.requested", b"")
-            storage.create(f"{TIMELINE}{start}.deltacommit.inflight", b"")
-        scene.oracle.intend(start, process.name, changes).outcome = "aborting"
+            request_time = fresh_time(scene, process)
+            storage.create(f"{TIMELINE}{request_time}.deltacommit.requested", b"")
+            storage.create(f"{TIMELINE}{request_time}.deltacommit.inflight", b"")
+        scene.oracle.intend(request_time, process.name, changes).outcome = "aborting"
         groups = by_group(changes, setting.partitions, setting.buckets)
-        files = [write_log(storage, start, group, part) for group, part in groups]
+        files = [write_log(storage, request_time, group, part) for group, part in groups]
         with locked(scene, process):
             inflight = [i.name for i in storage.list(TIMELINE.rstrip("/"))]
-            if f"{TIMELINE}{start}.deltacommit.inflight" not in inflight:
+            if f"{TIMELINE}{request_time}.deltacommit.inflight" not in inflight:
                 return
             completion = fresh_time(scene, process)
-            storage.create(f"{TIMELINE}{start}_{completion}.deltacommit", format_commit(commit_of(files)))
+            storage.create(f"{TIMELINE}{request_time}_{completion}.deltacommit", format_commit(commit_of(files)))
 
 
 def compact(scene: Scene, process: Process, rounds: int) -> None:
@@ -106,17 +106,17 @@ def compact(scene: Scene, process: Process, rounds: int) -> None:
         with locked(scene, process):
             view = load_view(TableAt(storage, scene.table.config, process.clock))
             operations = tuple(operation_of(part) for part in view.slices() if part.logs)
-            start = fresh_time(scene, process)
+            request_time = fresh_time(scene, process)
             storage.create(
-                f"{TIMELINE}{start}.compaction.requested", format_compaction_plan(CompactionPlan(operations))
+                f"{TIMELINE}{request_time}.compaction.requested", format_compaction_plan(CompactionPlan(operations))
             )
         files = []
         for o in operations:
             work = Merging(o.partition_path, o.file_id, o.data_file_name, o.delta_file_names)
-            files += run_merge(storage, start, 1, work, by_event=scene.setting.by_event)
+            files += run_merge(storage, request_time, 1, work, by_event=scene.setting.by_event)
         with locked(scene, process):
             completion = fresh_time(scene, process)
-            storage.create(f"{TIMELINE}{start}_{completion}.commit", format_commit(compaction_of(files)))
+            storage.create(f"{TIMELINE}{request_time}_{completion}.commit", format_commit(compaction_of(files)))
 
 
 def rescue(scene: Scene, process: Process, rounds: int) -> None:
@@ -128,17 +128,17 @@ def rescue(scene: Scene, process: Process, rounds: int) -> None:
             timeline = load_timeline(TableAt(storage, scene.table.config, SystemClock()))
             pending = [i for i in timeline.pending if i.action == "deltacommit"]
             for instant in pending:
-                start = fresh_time(scene, process)
+                request_time = fresh_time(scene, process)
                 plan = RollbackPlan(InstantInfo(instant.request_time, "deltacommit"))
-                storage.create(f"{TIMELINE}{start}.rollback.requested", format_rollback_plan(plan, storage.url))
+                storage.create(f"{TIMELINE}{request_time}.rollback.requested", format_rollback_plan(plan, storage.url))
                 _remove(storage, instant.request_time)
 
 
-def _remove(storage: object, start: str) -> None:
+def _remove(storage: object, request_time: str) -> None:
     names = [info.name for info in storage.list("")]  # type: ignore[attr-defined]
     parsed = [(name, parse_data_file(name.rpartition("/")[2])) for name in names if not name.startswith(".hoodie")]
-    storage.delete([name for name, p in parsed if p is not None and p.request_time == start])  # type: ignore[attr-defined]
-    pending = [f"{TIMELINE}{start}.deltacommit.{state}" for state in ("inflight", "requested")]
+    storage.delete([name for name, p in parsed if p is not None and p.request_time == request_time])  # type: ignore[attr-defined]
+    pending = [f"{TIMELINE}{request_time}.deltacommit.{state}" for state in ("inflight", "requested")]
     storage.delete(pending)  # type: ignore[attr-defined]
 
 

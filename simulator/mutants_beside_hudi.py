@@ -82,7 +82,7 @@ BESIDE_HUDI = (
         ("8",), {**_SHARED, "call_ms": 20},
         elsewhere=(
             ("lakebraid.txn.hudi.dead_jobs", "find_dead",
-             "[s for s in starts if is_expired(ledger.table, s, now_ms, timeout_ms)]", "[*starts]"),
+             "[s for s in request_times if is_expired(ledger.table, s, now_ms, timeout_ms)]", "[*request_times]"),
         ),
     ),
     Mutant(

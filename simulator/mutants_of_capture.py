@@ -25,7 +25,7 @@ OF_CAPTURE = (
     ),
     Mutant(
         "whoever begins a group beside another hides what that one has published", "0020", "lakebraid.writing.seeds",
-        "_is_new", "not bases and all(log.completion_time > start for part in held.slices for log in part.logs)",
+        "_is_new", "not bases and all(log.completion_time > request_time for part in held.slices for log in part.logs)",
         "not bases or True", ("1", "2", "5", "14", "22"), _CAPTURING,
     ),
 )  # fmt: skip

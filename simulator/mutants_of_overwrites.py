@@ -24,7 +24,7 @@ OF_OVERWRITES = (
     ),
     Mutant(
         "an overwrite puts its rows into the groups that it replaces", "F8", "lakebraid.writing.operations.overwrite",
-        "Overwriting.placement", "Replaced(whole=self.overwrite.start)", "Replaced()", ("1", "2", "5", "13", "14", "19"), _BASE,
+        "Overwriting.placement", "Replaced(whole=self.overwrite.request_time)", "Replaced()", ("1", "2", "5", "13", "14", "19"), _BASE,
     ),
     Mutant(
         "the next writers do not learn the new ids", "F8", "lakebraid.txn.actions.write", "publish_write",
@@ -33,8 +33,8 @@ OF_OVERWRITES = (
     ),
     Mutant(
         "a restore leaves the ids of an overwrite that it takes back", "restore", "lakebraid.txn.actions.restore", "_state_after",
-        "replaced_file=map_without(now, undo.starts),", "",
+        "replaced_file=map_without(now, undo.request_times),", "",
         ("19",), {**_BASE, "actors": (*_BASE["actors"], ("restorer", 4), ("restorer", 4))},
-        elsewhere=(("lakebraid.txn.actions.restore_files", "_remove", "remove_maps(storage, starts)", "pass"),),
+        elsewhere=(("lakebraid.txn.actions.restore_files", "_remove", "remove_maps(storage, request_times)", "pass"),),
     ),
 )  # fmt: skip

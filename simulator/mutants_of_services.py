@@ -59,13 +59,13 @@ _FOLD: dict[str, Any] = {
 OF_SERVICES = (
     Mutant(
         "an archiver leaves no older write active", "H8", _CHOOSING, "choose_instants",
-        'older = max((w.request_time for w in writes if w.request_time < start), default="")',
-        'older = min((w.request_time for w in writes if w.request_time > start), default="9")',
+        'older = max((w.request_time for w in writes if w.request_time < request_time), default="")',
+        'older = min((w.request_time for w in writes if w.request_time > request_time), default="9")',
         ("4",), {**_ARCHIVE, "rates": _ZOMBIES, "timeout_ms": 300, "executors": True, "call_ms": 20},
     ),
     Mutant(
         "an archiver goes past open writes", "archiving", _CHOOSING, "_obstacles",
-        "for start in (*state.open, *state.plans, *state.rollbacks, *state.cleans):", "for start in ():",
+        "for request_time in (*state.open, *state.plans, *state.rollbacks, *state.cleans):", "for request_time in ():",
         ("4", "9", "1", "2", "14"), {**_ARCHIVE, "rates": _ZOMBIES, "timeout_ms": 300, "executors": True, "call_ms": 20},
         (("for instant in timeline.pending:", "for instant in ():"),),
         elsewhere=((_CHOOSING, "_undone", "if time > since:", "if False:"),),
@@ -154,7 +154,7 @@ OF_SERVICES = (
         "a restore removes data before it un-publishes", "restore", _UNPUBLISHING, "_remove",
         "completed = {name.request_time: name for name in names if name.state is State.COMPLETED}",
         'completed = {name.request_time: name for name in names if name.state is State.COMPLETED}\n'
-        '    storage.delete([f"{p}/{n}" for _, p, n in _data_files(storage, starts)])',
+        '    storage.delete([f"{p}/{n}" for _, p, n in _data_files(storage, request_times)])',
         ("3",), _RESTORE,
     ),
     Mutant(
@@ -165,7 +165,7 @@ OF_SERVICES = (
     Mutant(
         "a restore leaves data files", "15", _UNPUBLISHING, "_remove",
         "storage.delete(paths)", "pass", ("15", "4"), _RESTORE,
-        elsewhere=(("lakebraid.txn.actions.rescue", "_is_orphan", "return not known and (start in state.gone or start <= state.last)", "return False"),),
+        elsewhere=(("lakebraid.txn.actions.rescue", "_is_orphan", "return not known and (request_time in state.gone or request_time <= state.last)", "return False"),),
     ),
     Mutant(
         "readers see what a restore is taking back", "restore", "lakebraid.table.restores", "load_undone",
@@ -173,7 +173,7 @@ OF_SERVICES = (
         ("4", "1", "2", "13", "14"), {**_RESTORE, "switch": 0.6},
     ),
     Mutant(
-        "a log compaction goes over an open start", "5", "lakebraid.services.merging.choose_runs", "choose_runs",
+        "a log compaction goes over an open request time", "5", "lakebraid.services.merging.choose_runs", "choose_runs",
         'oldest = min(open_writes, default="9")', 'oldest = "9"',
         ("5", "1", "2", "13", "14"),
         {
@@ -202,7 +202,7 @@ OF_SERVICES = (
     ),
     Mutant(
         "a removable plan is taken from a living executor", "8", "lakebraid.txn.actions.rescue", "_decide_withdrawals",
-        "return age_ms >= delay_ms and is_expired(ledger.table, start, now_ms, timeout_ms)",
+        "return age_ms >= delay_ms and is_expired(ledger.table, request_time, now_ms, timeout_ms)",
         "return age_ms >= delay_ms", ("8",),
         {
             "whole": True, "keys": 1, "aborts": 0.0, "removable": 1.0, "timeout_ms": 1000,
@@ -216,7 +216,7 @@ OF_SERVICES = (
     ),
     Mutant(
         "a plan is claimed from a living executor", "7", "lakebraid.services.merging.run", "_judge",
-        "if not is_expired(ledger.table, start, now_ms, silence_ms_max(ledger.config)):", "if False:",
+        "if not is_expired(ledger.table, request_time, now_ms, silence_ms_max(ledger.config)):", "if False:",
         ("7",), {**_BASE, "call_ms": 20, "actors": (*_WRITERS, ("compactor", 5), ("compactor", 5), ("compactor", 5))},
         elsewhere=(("lakebraid.services.merging.run", "abandoned_plans", "s in released or is_expired(ledger.table, s, now_ms, silence_ms)", "True"),),
     ),

@@ -73,11 +73,11 @@ OF_THE_LEDGER = (
     Mutant(
         "a writer creates its own inflight", "H5", _WRITE, "begin_write",
         "return ledger.decide(decider, rule, before_applied=beat, lazily=lazily)",
-        "start = ledger.decide(decider, rule, before_applied=beat)\n"
+        "request_time = ledger.decide(decider, rule, before_applied=beat)\n"
         "        import contextlib\n"
         "        with contextlib.suppress(Exception):\n"
-        '            ledger.storage.create(f".hoodie/timeline/{start}.deltacommit.inflight", b"")\n'
-        "        return start",
+        '            ledger.storage.create(f".hoodie/timeline/{request_time}.deltacommit.inflight", b"")\n'
+        "        return request_time",
         ("9", "16", "6"), {"rates": _PAUSES, "timeout_ms": 300},
         (
             ("for s in (State.REQUESTED, State.INFLIGHT)", "for s in (State.REQUESTED,)"),
@@ -116,7 +116,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a refusal is told before the write is rolled back", "H12", "simulator.writing", "Writer._give_up",
-        "is_gone = roll_back(self._ledger, self._txn, start)", "is_gone = True",
+        "is_gone = roll_back(self._ledger, self._txn, request_time)", "is_gone = True",
         ("11",),
         {
             **_SMALL, "refusals": 0.5, "rates": Rates(late=0.08, vanished=0.02), "aborts": 0.0,
@@ -125,7 +125,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a transaction tells a refusal before it is rolled back", "H12", "lakebraid.txn.actions.write", "roll_back_refused",
-        "rollback = decide_rollback(ledger, decider, start, story=story)", "return None",
+        "rollback = decide_rollback(ledger, decider, request_time, story=story)", "return None",
         ("11",), {"refusals": 0.5, "rates": Rates(late=0.06, vanished=0.02), "executors": False, "whole": True},
     ),
     Mutant(
@@ -172,10 +172,10 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a rolled-back write can be published", "9", _WRITE, "publish_write",
-        "if start not in now.state.open:", "if find_completion(now, start) is not None:",
+        "if request_time not in now.state.open:", "if find_completion(now, request_time) is not None:",
         ("9", "3"), {"rates": _PAUSES, "timeout_ms": 500},
-        (("write = now.state.open[start]", 'write = now.state.open.get(start) or OpenWrite("", "deltacommit")'), ("if not (is_new or is_replacing):", "if False:")),
-        elsewhere=(("lakebraid.txn.ledger.wishes", "published", "state.open[start].batch", "None"),),
+        (("write = now.state.open[request_time]", 'write = now.state.open.get(request_time) or OpenWrite("", "deltacommit")'), ("if not (is_new or is_replacing):", "if False:")),
+        elsewhere=(("lakebraid.txn.ledger.wishes", "published", "state.open[request_time].batch", "None"),),
     ),
     Mutant(
         "a published write can be rolled back", "9", _ROLLBACK, "decide_rollback",
@@ -249,14 +249,14 @@ OF_THE_LEDGER = (
         ("5", "1", "2", "13", "14"), {"keys": 1},
     ),
     Mutant(
-        "as of looks at starts", "14", "lakebraid.model.timeline.timeline", "Timeline.completion_of",
+        "as of looks at request times", "14", "lakebraid.model.timeline.timeline", "Timeline.completion_of",
         "return self._within(instant.completion_time or request_time)",
         "return self._within(request_time) and (instant.completion_time or request_time)",
         ("14", "4", "13", "1", "2", "no crash"), {},
     ),
     Mutant(
         "sweeping takes the files of a living executor", "sweep", "lakebraid.txn.actions.rescue", "_is_orphan",
-        "return _epoch(file) < state.plans[start].epoch", "return _epoch(file) <= state.plans[start].epoch",
+        "return _epoch(file) < state.plans[request_time].epoch", "return _epoch(file) <= state.plans[request_time].epoch",
         ("3", "5"), {
             **_SMALL, "call_ms": 20, "timeout_ms": 300,
             "actors": (("writer", 3), ("compactor", 4), ("compactor", 4), ("rescuer", 9), ("rescuer", 9)),

@@ -74,8 +74,8 @@ OF_WISHES = (
     ),
     Mutant(
         "what was under way when a write began is looked up before another process begins it", "G10",
-        "lakebraid.txn.checks.file_groups", "begun", "Begun(start, None,",
-        "Begun(start, frozenset((*now.state.open, *now.state.plans)),", _LOST, _COW,
+        "lakebraid.txn.checks.file_groups", "begun", "Begun(request_time, None,",
+        "Begun(request_time, frozenset((*now.state.open, *now.state.plans)),", _LOST, _COW,
     ),
     Mutant(
         "an executed plan is published though its claim was taken over since it was asked for", "G8", _WISHES, "_finish",

@@ -40,14 +40,14 @@ class Change:
 
 
 Rows = dict[str, tuple[int, str, str]]
-"""Key to ordering value, start of the write, and value."""
+"""Key to ordering value, request time of the write, and value."""
 
 
 @dataclass(slots=True)
 class Note:
     """A published write, compaction, rollback."""
 
-    start: str
+    request_time: str
     completion: str
     action: str
     step: int
@@ -58,7 +58,7 @@ class Note:
 class Undoing:
     """A restore: what it names never was, from its request on."""
 
-    start: str
+    request_time: str
     undone: frozenset[str]
     until: str
     """The greatest completion that stays."""
@@ -97,12 +97,12 @@ class Oracle:
         self.published: dict[str, Note] = {}
         self.intents: dict[str, Intent] = {}
         self.first_seen_ms: dict[str, float] = {}
-        """When a start appeared on the timeline."""
+        """When a request time appeared on the timeline."""
         self.sentenced: dict[str, float] = {}
-        """Starts for which a rollback was requested, and when it was decided."""
+        """Request times for which a rollback was requested, and when it was decided."""
         self.restores: list[Undoing] = []
         self.undone: dict[str, str] = {}
-        """Starts that a restore took back, and its own start."""
+        """Request times that a restore took back, and its own request time."""
         self.groups: list[Group] = []
         self.before = "0"
         """The time of the entry before the newest one."""
@@ -110,9 +110,9 @@ class Oracle:
         """The time of the newest entry."""
         self._entries = 0
         self.archived: set[str] = set()
-        """Starts of writes that left the timeline for the history."""
+        """Request times of writes that left the timeline for the history."""
         self.doomed: dict[str, str] = {}
-        """Data files that a clean was decided to remove, and its start."""
+        """Data files that a clean was decided to remove, and its request time."""
         self.retained = 1
         """Versions that a clean leaves readable."""
         self.let_go = ""
@@ -137,9 +137,9 @@ class Oracle:
     def observe(self, what: str, name: str, data: bytes) -> None:
         if name.startswith(HEARTBEATS):
             if what != "delete":
-                start = name[len(HEARTBEATS) :]
-                self.beats_ms.setdefault(start, []).append(self._now())
-                self.own_beats_ms.setdefault((start, self.who() or ""), []).append(self._now())
+                request_time = name[len(HEARTBEATS) :]
+                self.beats_ms.setdefault(request_time, []).append(self._now())
+                self.own_beats_ms.setdefault((request_time, self.who() or ""), []).append(self._now())
         elif name.startswith(LEASES):
             if what != "delete":
                 self.leases_ms.setdefault(name[len(LEASES) :], []).append(self._now())
@@ -159,21 +159,21 @@ class Oracle:
             self.groups.append(Group(entry.since, tuple(time for time, _ in entry.completions), self._step()))
 
     def _timeline(self, what: str, found: re.Match[str], data: bytes) -> None:
-        start, completion, action, state = found.groups()
+        request_time, completion, action, state = found.groups()
         if what == "delete":
-            self._tell("withdrawn", start, completion, action, state)
+            self._tell("withdrawn", request_time, completion, action, state)
             return
-        self.first_seen_ms.setdefault(start, self._now())
+        self.first_seen_ms.setdefault(request_time, self._now())
         if completion is not None and what == "replace":
-            self._filled(start, data)
+            self._filled(request_time, data)
         elif completion is not None:
-            note = Note(start, completion, action, self._step(), data)
+            note = Note(request_time, completion, action, self._step(), data)
             self._tell("publishing", note)
             if completion < self.newest:
                 self._tables.clear()  # as of what had appeared before, it was not there
             self.notes.append(note)
             if action in WRITES:
-                self.published[start] = note
+                self.published[request_time] = note
             self._tell("published", note)
         elif action == "rollback" and state == "requested":
             if not data:
@@ -181,35 +181,37 @@ class Oracle:
             plan = parse_rollback_plan(data, "the rollback plan")
             victim = plan.instant.request_time if plan.instant else ""
             if plan.instant and plan.instant.action == "compaction":
-                self._tell("appeared", start, action, state)  # it ends an attempt; the plan stays
+                self._tell("appeared", request_time, action, state)  # it ends an attempt; the plan stays
                 return
-            self._tell("sentenced", start, victim)
-            self.sentenced.setdefault(victim, min(self._now(), parse_instant_time(start, UTC)))
+            self._tell("sentenced", request_time, victim)
+            self.sentenced.setdefault(victim, min(self._now(), parse_instant_time(request_time, UTC)))
         else:
-            self._tell("appeared", start, action, state)
+            self._tell("appeared", request_time, action, state)
             if action == "clean" and state == "requested":
-                self._clean(start, data)
+                self._clean(request_time, data)
             elif action == "restore" and state == "requested":
-                self._restore(start, data)
+                self._restore(request_time, data)
 
-    def _clean(self, start: str, data: bytes) -> None:
+    def _clean(self, request_time: str, data: bytes) -> None:
         plan = parse_clean_plan(data, "the clean plan")
-        names = {f"{partition}/{name}": start for partition, files in plan.files.items() for name in files}
-        self._tell("cleaning", start, names)
+        names = {f"{partition}/{name}": request_time for partition, files in plan.files.items() for name in files}
+        self._tell("cleaning", request_time, names)
         self.doomed |= names
         self.let_go = max(self.let_go, *self.retained_moments()[:1])
 
-    def _restore(self, start: str, data: bytes) -> None:
+    def _restore(self, request_time: str, data: bytes) -> None:
         plan = parse_restore_plan(data, "the restore plan")
         undone = frozenset(instant.request_time for instant in plan.instants)
-        self._tell("restoring", start, undone)
-        staying = [n.completion for n in self.writes() if n.start not in undone and n.start not in self.undone]
-        self.restores.append(Undoing(start, undone, max(staying, default=""), self._step()))
-        self.undone |= dict.fromkeys(undone, start)
+        self._tell("restoring", request_time, undone)
+        staying = [
+            n.completion for n in self.writes() if n.request_time not in undone and n.request_time not in self.undone
+        ]
+        self.restores.append(Undoing(request_time, undone, max(staying, default=""), self._step()))
+        self.undone |= dict.fromkeys(undone, request_time)
 
-    def _filled(self, start: str, data: bytes) -> None:
+    def _filled(self, request_time: str, data: bytes) -> None:
         """Hudi has put its bytes into a completed file that was there."""
-        note = next(n for n in reversed(self.notes) if n.start == start)
+        note = next(n for n in reversed(self.notes) if n.request_time == request_time)
         note.data = data
         self._tell("filled", note)
 
@@ -221,9 +223,9 @@ class Oracle:
             hook(*facts)
 
     def intend(
-        self, start: str, owner: str, changes: Iterable[Change], replaces: frozenset[str] | None = frozenset()
+        self, request_time: str, owner: str, changes: Iterable[Change], replaces: frozenset[str] | None = frozenset()
     ) -> Intent:
-        intent = self.intents[start] = Intent(owner, tuple(changes), self._now(), replaces)
+        intent = self.intents[request_time] = Intent(owner, tuple(changes), self._now(), replaces)
         return intent
 
     # --- what must be so --------------------------------------------------------------------------------------------
@@ -252,11 +254,13 @@ class Oracle:
 
     def may_be_refused(self, time: str, step: int) -> bool:
         """Whether a time lies between the moment a restore returned to and the restore."""
-        return any(r.step <= step and r.until < time < r.start for r in self.restores)
+        return any(r.step <= step and r.until < time < r.request_time for r in self.restores)
 
     def _lasting(self, step: int) -> list[Note]:
         """Publications before that step; savepoints come and go."""
-        return [n for n in self.notes if n.step < step and n.start not in self.undone and n.action != "savepoint"]
+        return [
+            n for n in self.notes if n.step < step and n.request_time not in self.undone and n.action != "savepoint"
+        ]
 
     def undone_between(self, began: int, ended: int) -> list[frozenset[str]]:
         """What restores had taken back at each moment between two steps."""
@@ -268,7 +272,7 @@ class Oracle:
 
     def is_lost(self, time: str, step: int) -> bool:
         """Whether a restore that was requested before that step took back what was visible at that time."""
-        taken = [r for r in self.restores if r.step <= step and time < r.start]
+        taken = [r for r in self.restores if r.step <= step and time < r.request_time]
         return any(s in self.published and self.published[s].completion <= time for r in taken for s in r.undone)
 
     def writes(self, after: str = "", until: str = "9") -> list[Note]:
@@ -278,7 +282,7 @@ class Oracle:
 
     def retained_moments(self) -> list[str]:
         """Completions that no clean has been free to take, in turn."""
-        lasting = [n.completion for n in self.writes() if n.start not in self.undone]
+        lasting = [n.completion for n in self.writes() if n.request_time not in self.undone]
         return [time for time in lasting[-self.retained :] if time >= self.let_go]
 
     def table(self, completion: str, undone: frozenset[str] | None = None) -> Rows:
@@ -286,8 +290,8 @@ class Oracle:
         undone = frozenset(self.undone) if undone is None else undone
         known = self._tables.get((completion, undone))
         if known is None:
-            writes = [n for n in self.writes(until=completion) if n.start not in undone]
-            lasting = [(n.start, self._lasting_changes(n, writes)) for n in writes]
+            writes = [n for n in self.writes(until=completion) if n.request_time not in undone]
+            lasting = [(n.request_time, self._lasting_changes(n, writes)) for n in writes]
             if self.is_serial:
                 known = merged_serially(lasting, by_event=self.by_event)
             else:
@@ -301,38 +305,46 @@ class Oracle:
 
     def _lasting_changes(self, note: Note, writes: list[Note]) -> tuple[Change, ...]:
         """What a write changed, without the rows of partitions that were replaced after it."""
-        changes = self._changes(note.start)
-        later = [self.intents[n.start] for n in writes if n.completion > note.completion and n.start in self.intents]
+        changes = self._changes(note.request_time)
+        later = [
+            self.intents[n.request_time]
+            for n in writes
+            if n.completion > note.completion and n.request_time in self.intents
+        ]
         for replaces in (i.replaces for i in later if i.replaces != frozenset()):
             changes = tuple(c for c in changes if replaces is not None and self.partition_of(c.key) not in replaces)
         return changes
 
-    def _changes(self, start: str) -> tuple[Change, ...]:
-        intent = self.intents.get(start)
+    def _changes(self, request_time: str) -> tuple[Change, ...]:
+        intent = self.intents.get(request_time)
         return intent.changes if intent is not None else ()
 
 
 def merged(writes: Iterable[tuple[str, tuple[Change, ...]]], *, by_event: bool) -> Rows:
-    """The rows after these writes, given by start. FORMAT, section 10, one row after the other.
+    """The rows after these writes, given by request time. FORMAT, section 10, one row after the other.
 
     Event time: what is new replaces what is old unless the old has a greater ordering value; a delete with an ordering
     value stays behind as a tombstone; one without removes what came before and leaves nothing behind.
     """
     state: dict[str, tuple[int, str, str | None]] = {}
-    for start, changes in writes:
+    for request_time, changes in writes:
         for change in changes:
             old = state.get(change.key)
             if change.value is None and (change.order is None or not by_event):
                 state.pop(change.key, None)
             elif old is None or not by_event or (change.order or 0) >= old[0]:
-                state[change.key] = (change.order or 0, start, change.value)
-    return {key: (order, start, value) for key, (order, start, value) in sorted(state.items()) if value is not None}
+                state[change.key] = (change.order or 0, request_time, change.value)
+    return {
+        key: (order, request_time, value)
+        for key, (order, request_time, value) in sorted(state.items())
+        if value is not None
+    }
 
 
 def merged_serially(writes: Iterable[tuple[str, tuple[Change, ...]]], *, by_event: bool) -> Rows:
     """The rows after these writes, given by completion: each rewrites what is there, and a delete is over when it is done."""
     rows: Rows = {}
-    for start, changes in writes:
+    for request_time, changes in writes:
         for change in changes:
             old = rows.get(change.key)
             if old is not None and by_event and (change.order or 0) < old[0] and change.order is not None:
@@ -340,11 +352,11 @@ def merged_serially(writes: Iterable[tuple[str, tuple[Change, ...]]], *, by_even
             if change.value is None:
                 rows.pop(change.key, None)
             else:
-                rows[change.key] = (change.order or 0, start, change.value)
+                rows[change.key] = (change.order or 0, request_time, change.value)
     return dict(sorted(rows.items()))
 
 
 @lru_cache(maxsize=4096)
-def describe(start: str) -> str:
+def describe(request_time: str) -> str:
     """An instant time as people read it in a story: minutes, seconds, milliseconds."""
-    return f"{start[10:12]}:{start[12:14]}.{start[14:]}"
+    return f"{request_time[10:12]}:{request_time[12:14]}.{request_time[14:]}"

@@ -103,7 +103,7 @@ class _Attempt:
             self._scene.tell("resolved", self._txn.instant, "refused")  # its tasks failed, or it was given up
 
     def commit(self) -> Any:
-        scene, start = self._scene, self._txn.instant
+        scene, request_time = self._scene, self._txn.instant
         self._intent.outcome = "aborting"  # a refused commit rolls itself back
         if scene.world.is_storm and self._process.rng.random() < scene.setting.aborts:
             raise _GivenUp
@@ -111,30 +111,30 @@ class _Attempt:
             done = self._txn.commit()
         except CommitRefused:
             scene.mark("refused")
-            scene.tell("resolved", start, "refused")
+            scene.tell("resolved", request_time, "refused")
             raise
         except (CommitUnknown, OutcomeUnknown):
             if self._txn._end is not None:
-                self._ask(start)
+                self._ask(request_time)
             raise
         except StorageError:
             if self._txn._end is not None:
                 # Neither "refused" nor "unknown": whoever reads that takes it for "not done".
-                scene.tell("resolved", start, "refused")
+                scene.tell("resolved", request_time, "refused")
             raise
-        scene.tell("resolved", start, "published")
+        scene.tell("resolved", request_time, "published")
         return done
 
-    def _ask(self, start: str) -> None:
+    def _ask(self, request_time: str) -> None:
         for _ in range(3):
             self._process.clock.sleep(0.1)
             try:
-                answer = write_status(self._writing.ledger(self._scene.table.config), start)
+                answer = write_status(self._writing.ledger(self._scene.table.config), request_time)
             except StorageError:
                 continue
             self._scene.mark(f"unknown became {answer}")
             if answer != "open":
-                self._scene.tell("resolved", start, answer)
+                self._scene.tell("resolved", request_time, answer)
                 return
 
 

@@ -52,7 +52,7 @@ class SimHeartbeat(Heartbeat):
     def run(self) -> None:
         thread: Any = getcurrent()
         self._world = thread.world
-        thread.world.spawn(thread.process, f"{thread.label}.beat-{self.start[10:]}", self._beat)
+        thread.world.spawn(thread.process, f"{thread.label}.beat-{self.request_time[10:]}", self._beat)
 
     def _beat(self) -> None:
         while True:
@@ -62,7 +62,7 @@ class SimHeartbeat(Heartbeat):
             self._loop_once()
 
     def _loop_once(self) -> None:
-        beat(self.storage, self.start)
+        beat(self.storage, self.request_time)
         if self.check is not None and self._is_lost(self.check):
             if self.on_lost is not None:
                 self.on_lost()
@@ -98,33 +98,33 @@ def new_engine(scene: Scene) -> MergeEngine:
     """What merging services leave to an engine: tasks write tiny files, and what log blocks hold comes from the oracle."""
 
     def find_hazards(storage: Any, name: str, *_: Any) -> tuple[Hazard, ...]:
-        start = name.rpartition("_")[0].rpartition("_")[2][:17]
-        if start in scene.oracle.intents:
-            return (Hazard(start),) if forgets(start) else ()
+        request_time = name.rpartition("_")[0].rpartition("_")[2][:17]
+        if request_time in scene.oracle.intents:
+            return (Hazard(request_time),) if forgets(request_time) else ()
         # A service's log: its blocks are of other instants, or stand for them.
         found = [(o.compacted_times or (o.instant_time,)) for o in read_origins(storage.read(name, 1 << 20))]
         return tuple(Hazard(max(times), is_exact=len(times) == 1) for times in found if any(map(forgets, times)))
 
-    def forgets(start: str) -> bool:
-        intent = scene.oracle.intents.get(start)
+    def forgets(request_time: str) -> bool:
+        intent = scene.oracle.intents.get(request_time)
         return intent is not None and any(c.value is None and c.order is None for c in intent.changes)
 
     def run_tasks(storage: Any, plan: Any, tasks: Any, run_task: Any, check: Any) -> list[StagedFile]:
         current: Any = getcurrent()
         run = run_merge if run_task is run_compaction_task else run_fold
         is_clustering = run_task is run_clustering_task
-        is_removable = run_task is not run_compaction_task and plan.start in scene.removable_plans()
-        scene.tell("executing", plan.start, current.process, is_removable=is_removable, epoch=plan.epoch)
+        is_removable = run_task is not run_compaction_task and plan.request_time in scene.removable_plans()
+        scene.tell("executing", plan.request_time, current.process, is_removable=is_removable, epoch=plan.epoch)
         made: list[Written] = []
         try:
             for task in tasks:
                 check()
                 if is_clustering:
-                    made += run_cluster(storage, plan.start, plan.epoch, task, by_event=scene.setting.by_event)
+                    made += run_cluster(storage, plan.request_time, plan.epoch, task, by_event=scene.setting.by_event)
                 else:
-                    made += run(storage, plan.start, plan.epoch, _merging(task), by_event=scene.setting.by_event)
+                    made += run(storage, plan.request_time, plan.epoch, _merging(task), by_event=scene.setting.by_event)
         finally:
-            scene.tell("executed", plan.start, current.process)
+            scene.tell("executed", plan.request_time, current.process)
         return [staged(file) for file in made]
 
     def load_marks(storage: Any, name: str) -> Marks:
@@ -169,7 +169,7 @@ def opened(writing: SimWriting, request: WriteRequest) -> Opening:
 
 
 def begun(writing: SimWriting, request: WriteRequest) -> Transaction:
-    """A transaction that may put files: before that its start may be of another write."""
+    """A transaction that may put files: before that its request time may be of another write."""
     txn = Transaction(opened(writing, request))
     if txn.is_repeated:
         return txn

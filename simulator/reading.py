@@ -73,7 +73,9 @@ def read_all_seeing(disk: Disk, oracle: Oracle, as_of: str = "9", without: Colle
     `without` are files that are about to be removed.
     """
     groups: dict[tuple[str, str], list[tuple[str, BaseFileName | LogFileName, Note]]] = defaultdict(list)
-    done = [n for n in oracle.writes(until=as_of) if n.action == "replacecommit" and n.start not in oracle.undone]
+    done = [
+        n for n in oracle.writes(until=as_of) if n.action == "replacecommit" and n.request_time not in oracle.undone
+    ]
     replaced = {group for note in done for group in _replaced(note.data)}
     for name in disk.names:
         if name.startswith(".hoodie") or name in without:
@@ -83,7 +85,7 @@ def read_all_seeing(disk: Disk, oracle: Oracle, as_of: str = "9", without: Colle
         note = oracle.published.get(parsed.request_time) if parsed else None
         if parsed and (folder, parsed.file_id) in replaced:
             continue
-        if parsed and note and note.completion <= as_of and note.start not in oracle.undone:
+        if parsed and note and note.completion <= as_of and note.request_time not in oracle.undone:
             groups[folder, parsed.file_id].append((name, parsed, note))
     versions: list[Version] = []
     for files in groups.values():
@@ -121,7 +123,7 @@ class HudiAnswer:
 
 
 def read_hudi(storage: Storage, *, by_event: bool) -> HudiAnswer:
-    """Timeline first, then files; slices keyed by starts; logs applied in the order of starts, upon the base."""
+    """Timeline first, then files; slices keyed by request times; logs applied in the order of request times, upon the base."""
     completed: dict[str, str] = {}
     pending: set[str] = set()
     plans: dict[str, str] = {}
@@ -139,7 +141,9 @@ def read_hudi(storage: Storage, *, by_event: bool) -> HudiAnswer:
         else:
             pending.add(found[1])
     pending -= completed.keys()
-    planned = _planned(storage, {start: name for start, name in plans.items() if start not in completed})
+    planned = _planned(
+        storage, {request_time: name for request_time, name in plans.items() if request_time not in completed}
+    )
     first_active = min((*completed, *pending, *plans), default="")
     groups = _hudi_files(storage)
     rows: dict[str, Version] = {}
@@ -158,9 +162,9 @@ def read_hudi(storage: Storage, *, by_event: bool) -> HudiAnswer:
 
 def _planned(storage: Storage, plans: dict[str, str]) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for start, name in plans.items():
+    for request_time, name in plans.items():
         for operation in parse_compaction_plan(storage.read(name, 1 << 20), name).operations:
-            found[operation.partition_path, operation.file_id].append(start)
+            found[operation.partition_path, operation.file_id].append(request_time)
     return found
 
 
@@ -183,7 +187,7 @@ def _hudi_slices(
     files: list[HudiFile], completed: dict[str, str], first_active: str, planned: Iterable[str]
 ) -> dict[str, list[HudiFile]]:
     """Slice key to files. Every log joins, pending or not; which of them count is decided afterwards."""
-    slices: dict[str, list[HudiFile]] = {start: [] for start in planned}
+    slices: dict[str, list[HudiFile]] = {request_time: [] for request_time in planned}
     for name, parsed in files:
         if isinstance(parsed, BaseFileName) and (
             parsed.request_time in completed or parsed.request_time < first_active
@@ -201,7 +205,7 @@ def _hudi_slices(
 def _hudi_shown(
     slices: dict[str, list[HudiFile]], completed: dict[str, str], first_active: str, planned: set[str]
 ) -> list[str] | None:
-    """The files to merge, base first; None if the newest slice that could be shown hangs on a pending start."""
+    """The files to merge, base first; None if the newest slice that could be shown hangs on a pending request time."""
     keys = sorted(slices)
     if not keys:
         return []
@@ -230,17 +234,17 @@ def _hudi_placed(names: list[str], contents: list[bytes]) -> list[list[Version]]
     ordered = []
     for at, (name, data) in enumerate(zip(names, contents, strict=True)):
         parsed = parse_data_file(name.rpartition("/")[2])
-        start = parsed.request_time if parsed else ""
+        request_time = parsed.request_time if parsed else ""
         if name.endswith(".parquet"):
             ordered.append(("", at, data))
-        elif start not in passed:
-            place = max((t for t in stands.get(name, ()) if t not in _chained(stands)), default=start)
+        elif request_time not in passed:
+            place = max((t for t in stands.get(name, ()) if t not in _chained(stands)), default=request_time)
             ordered.append((place, at, data))
     return [read_versions(data) for _, _, data in sorted(ordered)]
 
 
 def _chained(stands: dict[str, tuple[str, ...]]) -> set[str]:
-    """Starts of log compactions among those that are stood for."""
+    """Request times of log compactions among those that are stood for."""
     own = {p.request_time for p in (parse_data_file(name.rpartition("/")[2]) for name in stands) if p is not None}
     return own & {time for times in stands.values() for time in times}
 

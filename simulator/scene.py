@@ -72,11 +72,11 @@ class Scene:
         self.held: dict[str, tuple[Process, str]] = {}
         """Leases by their tokens: who holds which moment."""
         self.batches: dict[str, tuple[str, int]] = {}
-        """By the start of their write: whose batch, and which."""
+        """By the request time of their write: whose batch, and which."""
         self.positions: dict[str, str] = {}
         """Of named consumers."""
         self.savepoints: dict[str, str] = {}
-        """Starts of writes whose moment is kept, and the moment."""
+        """Request times of writes whose moment is kept, and the moment."""
         self.let_go: set[str] = set()
         """When those savepoints were set that somebody has deleted."""
         self.mirrored: dict[str, tuple[str, Rows]] = {}
@@ -98,7 +98,7 @@ class Scene:
     def mark(self, what: str) -> None:
         self.marks[what] = self.marks.get(what, 0) + 1
 
-    def open_starts(self) -> list[str]:
+    def open_request_times(self) -> list[str]:
         """Writes whose files are neither published nor condemned."""
         known = self.oracle
         return [
@@ -122,17 +122,19 @@ class Scene:
         self.mirrored[name] = (position, dict(self.oracle.table(position)))
 
     def removable_plans(self) -> set[str]:
-        """Starts of plans that may be executed once, by the newest entry of the ledger."""
+        """Request times of plans that may be executed once, by the newest entry of the ledger."""
         names = [info.name for info in self.world.disk.scan(f"{LEDGER}/")]
         newest = max((name for name in names if parse_entry_name(name) is not None), default=None)
         if newest is None:
             return set()
         state = parse_entry(self.world.disk.objects[newest][0], newest).state
-        return {start for start, plan in state.plans.items() if plan.is_removable}
+        return {request_time for request_time, plan in state.plans.items() if plan.is_removable}
 
     def was_cleaned(self, text: str) -> bool:
         """Whether an error speaks of a file that a clean or restore removed: then a reader without a lease was too slow."""
-        return any(name in text for name in self.oracle.doomed) or any(start in text for start in self.oracle.undone)
+        return any(name in text for name in self.oracle.doomed) or any(
+            request_time in text for request_time in self.oracle.undone
+        )
 
     def mirrors(self) -> Iterator[tuple[str, str, Rows]]:
         for name, (position, rows) in self.mirrored.items():

@@ -78,8 +78,8 @@ def log_compact_once(scene: Scene, process: Process, _txn: str) -> None:
 
 def savepoint_once(scene: Scene, process: Process, _txn: str) -> None:
     ledger = new_ledger(scene, process)
-    seen = [n for n in scene.oracle.writes() if n.start not in scene.oracle.undone]
-    wanted = process.rng.choice([None, *(n.start for n in seen[-4:])])
+    seen = [n for n in scene.oracle.writes() if n.request_time not in scene.oracle.undone]
+    wanted = process.rng.choice([None, *(n.request_time for n in seen[-4:])])
     try:
         made = set_savepoint(ledger, wanted)
     except (SnapshotExpired, InvalidArgument):
@@ -98,10 +98,10 @@ def savepoint_once(scene: Scene, process: Process, _txn: str) -> None:
 
 
 def restore_once(scene: Scene, process: Process, _txn: str) -> None:
-    seen = [n for n in scene.oracle.writes() if n.start not in scene.oracle.undone]
+    seen = [n for n in scene.oracle.writes() if n.request_time not in scene.oracle.undone]
     aim = process.rng.choice(seen[-5:])
     try:
-        done = restore(new_ledger(scene, process), process.rng.choice((aim.start, aim.completion)))
+        done = restore(new_ledger(scene, process), process.rng.choice((aim.request_time, aim.completion)))
     except (SnapshotExpired, InvalidArgument):
         scene.mark("restore refused")
     else:
@@ -160,7 +160,7 @@ def consume(scene: Scene, process: Process, rounds: int) -> None:
                 raise Violation("14 time travel is stable", f"{process.name}: {error}") from error
             return
         except ObjectNotFound as error:
-            if not any(start in str(error) for start in scene.oracle.undone):
+            if not any(request_time in str(error) for request_time in scene.oracle.undone):
                 raise Violation("3 never half a commit", f"{process.name} found a file missing: {error}") from error
             scene.mark("consumer overtaken by a restore")
         except HONEST:

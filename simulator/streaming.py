@@ -82,7 +82,7 @@ class BatchWriter(Writer):
     def run_batch(self, batch: Batch, changes: tuple[Change, ...]) -> None:
         storage, scene = self._process.storage, self._scene
         try:
-            start = begin_write(self._ledger, self._txn, batch=batch, beat=lambda s: beat(storage, s))
+            request_time = begin_write(self._ledger, self._txn, batch=batch, beat=lambda s: beat(storage, s))
         except BatchRepeated:
             self.is_done = True
             scene.mark("batch repeated")
@@ -90,16 +90,16 @@ class BatchWriter(Writer):
         except (StorageError, CommitRefused):
             scene.mark("begin failed")
             return
-        scene.batches[start] = (batch.writer, batch.number)
-        intent = scene.oracle.intend(start, self._process.name, changes)
-        scene.world.spawn(self._process, f"{self._txn}.beat", lambda: self._beat(start))
+        scene.batches[request_time] = (batch.writer, batch.number)
+        intent = scene.oracle.intend(request_time, self._process.name, changes)
+        scene.world.spawn(self._process, f"{self._txn}.beat", lambda: self._beat(request_time))
         try:
-            files = self.write_files(start, changes)
+            files = self.write_files(request_time, changes)
             if files is None:
                 intent.outcome = "aborting"
-                self._abort(start)
+                self._abort(request_time)
             else:
-                self._publish(start, files)
+                self._publish(request_time, files)
         finally:
             self._is_over = True
 

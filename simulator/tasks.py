@@ -3,7 +3,7 @@
 
 The control plane looks at names and at the timeline only, so a few bytes of JSON do for a log or base file:
 a log is {"b": [[instant, changes], …]}, a base is {"r": [[key, order, start, value], …]}. What a log compaction writes
-says in "c" which instants it stands for, and each of its changes has the start of the write it is of.
+says in "c" which instants it stands for, and each of its changes has the request time of the write it is of.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ def by_group(
 
 
 def write_log(
-    storage: Storage, start: str, group: tuple[str, str], changes: Sequence[Change], task: int = 0
+    storage: Storage, request_time: str, group: tuple[str, str], changes: Sequence[Change], task: int = 0
 ) -> Written:
     """What one task does for one file group: partition file, marker, log file; any of it may be there already."""
     partition, file_id = group
-    name = LogFileName(file_id, start, 1, f"{task}-0-0", "").format()
-    content = [[start, [[c.key, c.order, c.value] for c in changes]]]
+    name = LogFileName(file_id, request_time, 1, f"{task}-0-0", "").format()
+    content = [[request_time, [[c.key, c.order, c.value] for c in changes]]]
     create_once(storage, f"{partition}/.hoodie_partition_metadata", MARK)
-    create_once(storage, f".hoodie/.temp/{start}/{partition}/{name}.marker.CREATE", b"")
+    create_once(storage, f".hoodie/.temp/{request_time}/{partition}/{name}.marker.CREATE", b"")
     create_once(storage, f"{partition}/{name}", json.dumps({"b": content}).encode())
     deletes = sum(c.value is None for c in changes)
     return Written(partition, file_id, name, len(changes) - deletes, deletes)
 
 
-def write_base(storage: Storage, start: str, group: tuple[str, str], changes: Sequence[Change]) -> Written:
+def write_base(storage: Storage, request_time: str, group: tuple[str, str], changes: Sequence[Change]) -> Written:
     """What one task of an overwrite does: the first base file of a new file group."""
     partition, file_id = group
-    name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
+    name = BaseFileName(file_id, "0-0-0", request_time, ".parquet").format()
     create_once(storage, f"{partition}/.hoodie_partition_metadata", MARK)
-    put(storage, start, partition, name, {"r": [[c.key, c.order, start, c.value] for c in changes]})
+    put(storage, request_time, partition, name, {"r": [[c.key, c.order, request_time, c.value] for c in changes]})
     return Written(partition, file_id, name, len(changes), 0)
 
 
@@ -103,17 +103,19 @@ class Version:
 
     key: str
     order: int | None
-    start: str
+    request_time: str
     value: str | None
     rank: str
-    """Where it comes in the order of merging: at its start, or where a log-compacted file has its place."""
+    """Where it comes in the order of merging: at its request time, or where a log-compacted file has its place."""
 
 
 def read_versions(data: bytes) -> list[Version]:
-    """The versions in a log or base file, each at the start of its write."""
+    """The versions in a log or base file, each at the request time of its write."""
     content = json.loads(data)
     if "r" in content:
-        return [Version(key, order, start, value, start) for key, order, start, value in content["r"]]
+        return [
+            Version(key, order, request_time, value, request_time) for key, order, request_time, value in content["r"]
+        ]
     return [
         Version(row[0], row[1], row[3] if len(row) > 3 else instant, row[2], row[3] if len(row) > 3 else instant)
         for instant, rows in content["b"]
@@ -145,7 +147,7 @@ def read_placed(logs: Iterable[bytes]) -> list[Version]:
 
 
 def merge(versions: Iterable[Version], *, by_event: bool) -> dict[str, Version]:
-    """The winner of each key, tombstones included: what the product's reader does, by rank of the writes' starts."""
+    """The winner of each key, tombstones included: what the product's reader does, by rank of the writes' request times."""
     winners: dict[str, Version] = {}
     for new in sorted(versions, key=lambda v: v.rank):
         old = winners.get(new.key)
@@ -156,7 +158,7 @@ def merge(versions: Iterable[Version], *, by_event: bool) -> dict[str, Version]:
 
 
 def rows_of(winners: dict[str, Version]) -> Rows:
-    return {k: (v.order or 0, v.start, v.value) for k, v in sorted(winners.items()) if v.value is not None}
+    return {k: (v.order or 0, v.request_time, v.value) for k, v in sorted(winners.items()) if v.value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +176,21 @@ class Merging:
 def run_merge(
     storage: Storage, plan: str, epoch: int, work: Merging, *, by_event: bool, token: str | None = None
 ) -> list[Written]:
-    """Writes the base file of a compaction, and a log that carries tombstones with their own ordering and start."""
+    """Writes the base file of a compaction, and a log that carries tombstones with their own ordering and request time."""
     token = token or f"0-0-{epoch}"
     versions = read_versions(storage.read(f"{work.partition}/{work.base}", 1 << 20)) if work.base else []
     placed = read_placed([storage.read(f"{work.partition}/{name}", 1 << 20) for name in work.logs])
     later = [v for v in placed if work.before and v.rank > work.before]
     versions += [v for v in placed if not work.before or v.rank < work.before]
     winners = merge(versions, by_event=by_event)
-    rows = [[v.key, v.order, v.start, v.value] for _, v in sorted(winners.items()) if v.value is not None]
+    rows = [[v.key, v.order, v.request_time, v.value] for _, v in sorted(winners.items()) if v.value is not None]
     base = BaseFileName(work.file_id, token, plan, ".parquet").format()
     made = [Written(work.partition, work.file_id, base, len(rows), 0)]
     put(storage, plan, work.partition, base, {"r": rows})
     carried = [v for _, v in sorted(winners.items()) if v.value is None and by_event and v.order is not None]
     if carried or later:
         log = LogFileName(work.file_id, plan, 1, token, "").format()
-        blocks = [[v.rank, [[v.key, v.order, v.value, v.start]]] for v in (*carried, *later)]
+        blocks = [[v.rank, [[v.key, v.order, v.value, v.request_time]]] for v in (*carried, *later)]
         put(storage, plan, work.partition, log, {"b": blocks})
         made.append(Written(work.partition, work.file_id, log, 0, len(carried)))
     return made
@@ -199,7 +201,7 @@ def run_fold(storage: Storage, plan: str, epoch: int, work: Merging, *, by_event
     logs = [storage.read(f"{work.partition}/{name}", 1 << 20) for name in work.logs]
     origins = [origin for data in logs for origin in read_origins(data)]
     winners = merge(read_placed(logs), by_event=by_event)
-    rows = [[v.key, v.order, v.value, v.start] for _, v in sorted(winners.items())]
+    rows = [[v.key, v.order, v.value, v.request_time] for _, v in sorted(winners.items())]
     named = sorted({time for origin in origins for time in (origin.instant_time, *origin.compacted_times)})
     log = LogFileName(work.file_id, plan, 1, f"0-0-{epoch}", "").format()
     put(storage, plan, work.partition, log, {"b": [[plan, rows]], "c": named})

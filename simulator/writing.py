@@ -38,8 +38,10 @@ def new_ledger(scene: Scene, process: Process) -> Ledger:
 def found(scene: Scene, process: Process) -> None:
     """Creating a table publishes an empty commit, so that no later write is the first."""
     ledger = new_ledger(scene, process)
-    start = begin_write(ledger, "founding", action=ledger.config.write_action)
-    publish_write(ledger, "founding", start, lambda _: CommitMetadata(extra={"schema": SCHEMA}, operation="UPSERT"))
+    request_time = begin_write(ledger, "founding", action=ledger.config.write_action)
+    publish_write(
+        ledger, "founding", request_time, lambda _: CommitMetadata(extra={"schema": SCHEMA}, operation="UPSERT")
+    )
 
 
 def write(scene: Scene, process: Process, rounds: int) -> None:
@@ -68,31 +70,31 @@ class Writer:
         storage = self._process.storage
         changes = drawn_changes(self._scene, self._process.rng, self._txn)
         try:
-            start = begin_write(self._ledger, self._txn, beat=lambda s: _beat_once(storage, s))
+            request_time = begin_write(self._ledger, self._txn, beat=lambda s: _beat_once(storage, s))
         except StorageError:
             self._scene.mark("begin failed")
             return
-        intent = self._scene.oracle.intend(start, self._process.name, changes)
-        self._scene.world.spawn(self._process, f"{self._txn}.beat", lambda: self._beat(start))
+        intent = self._scene.oracle.intend(request_time, self._process.name, changes)
+        self._scene.world.spawn(self._process, f"{self._txn}.beat", lambda: self._beat(request_time))
         try:
-            files = self.write_files(start, changes)
+            files = self.write_files(request_time, changes)
             if files is None or self._happens(self._scene.setting.aborts):
                 intent.outcome = "aborting"
-                self._abort(start)
+                self._abort(request_time)
             else:
-                self._publish(start, files)
+                self._publish(request_time, files)
         finally:
             self._is_over = True
 
-    def _beat(self, start: str) -> None:
+    def _beat(self, request_time: str) -> None:
         while not self._is_over:
             self._process.clock.sleep(self._scene.setting.timeout_ms / 5000)
             if not self._is_over:
-                beat(self._process.storage, start)
+                beat(self._process.storage, request_time)
 
     def write_files(
         self,
-        start: str,
+        request_time: str,
         changes: tuple[Change, ...],
         place: Callable[[tuple[str, str]], tuple[str, str]] = lambda group: group,
         task: Callable[..., Written] = write_log,
@@ -100,7 +102,7 @@ class Writer:
         """The files of these changes; `place` says where the rows of a bucket go, `task` into what kind of file."""
         setting = self._scene.setting
         work = [
-            partial(task, start=start, group=place(group), changes=part)
+            partial(task, request_time=request_time, group=place(group), changes=part)
             for group, part in by_group(changes, setting.partitions, setting.buckets)
         ]
         if setting.executors:
@@ -111,46 +113,48 @@ class Writer:
             self._scene.mark("task failed")
             return None
 
-    def _publish(self, start: str, files: list[Written]) -> None:
+    def _publish(self, request_time: str, files: list[Written]) -> None:
         metadata = commit_of(files)
         is_unknown = False
         for _ in range(4):
-            self._scene.tell("resolved", start, "open")
+            self._scene.tell("resolved", request_time, "open")
             try:
-                publish_write(self._ledger, self._txn, start, lambda _: self._checked(metadata))
+                publish_write(self._ledger, self._txn, request_time, lambda _: self._checked(metadata))
             except (SchemaConflict, BatchRepeated):
-                if self._give_up(start):
+                if self._give_up(request_time):
                     return
                 is_unknown = True
             except CommitRefused:
                 self._scene.mark("refused")
-                self._scene.tell("resolved", start, "refused")
+                self._scene.tell("resolved", request_time, "refused")
                 return
             except CommitUnknown:
                 is_unknown = True
-                if self._ask(start) != "open":
+                if self._ask(request_time) != "open":
                     return
             except StorageError:
                 self._scene.mark("publish failed")
                 if not is_unknown:
                     # Whoever is not told that it is unknown may take it for not done.
-                    self._scene.tell("resolved", start, "not done")
+                    self._scene.tell("resolved", request_time, "not done")
                 self._process.clock.sleep(0.05)
             else:
-                self._scene.tell("resolved", start, "published")
-                forget(self._process.storage, start)
+                self._scene.tell("resolved", request_time, "published")
+                forget(self._process.storage, request_time)
                 return
 
-    def _give_up(self, start: str) -> bool:
+    def _give_up(self, request_time: str) -> bool:
         """Rolls back before anybody is told: an unanswered publish of ours could still land (LEDGER, H12)."""
         self._scene.mark("refused by a check")
-        self._scene.oracle.intents[start].outcome = "aborting"
+        self._scene.oracle.intents[request_time].outcome = "aborting"
         try:
-            is_gone = roll_back(self._ledger, self._txn, start)
+            is_gone = roll_back(self._ledger, self._txn, request_time)
         except StorageError:
             return False
         self._scene.tell(
-            "resolved", start, "refused" if is_gone or start not in self._scene.oracle.published else "published"
+            "resolved",
+            request_time,
+            "refused" if is_gone or request_time not in self._scene.oracle.published else "published",
         )
         return True
 
@@ -163,27 +167,27 @@ class Writer:
             raise SchemaConflict("Another writer changed the schema first. Nothing was published.")
         return metadata
 
-    def _ask(self, start: str) -> str:
+    def _ask(self, request_time: str) -> str:
         self._process.clock.sleep(0.05)
         try:
-            answer = write_status(self._ledger, start)
+            answer = write_status(self._ledger, request_time)
         except StorageError:
             return "open"
         self._scene.mark(f"unknown became {answer}")
         if answer != "open":
-            self._scene.tell("resolved", start, answer)
+            self._scene.tell("resolved", request_time, answer)
         return answer
 
-    def _abort(self, start: str) -> None:
+    def _abort(self, request_time: str) -> None:
         try:
-            if roll_back(self._ledger, self._txn, start):
-                self._scene.tell("resolved", start, "refused")
+            if roll_back(self._ledger, self._txn, request_time):
+                self._scene.tell("resolved", request_time, "refused")
         except StorageError:
             self._scene.mark("abort failed")
 
 
-def _beat_once(storage: Storage, start: str) -> None:
-    beat_first(storage, start)
+def _beat_once(storage: Storage, request_time: str) -> None:
+    beat_first(storage, request_time)
 
 
 def drawn_changes(scene: Scene, rng: Random, txn: str) -> tuple[Change, ...]:

@@ -3,15 +3,15 @@
 
 publishing(note)           a completed file has just appeared, and is not yet counted
 published(note)            it counts now
-sentenced(rollback, start) a rollback of `start` was requested
-withdrawn(start, completion, action, state), appeared(start, action, state)   a timeline file went or came
+sentenced(rollback, request_time) a rollback of `request_time` was requested
+withdrawn(request_time, completion, action, state), appeared(request_time, action, state)   a timeline file went or came
 effect(what, name)         a data file was created or deleted
 in_ledger(what, name, data)   the same of what lies below .hoodie
-cleaning(start, names), restoring(start, undone)   a clean or restore was requested
+cleaning(request_time, names), restoring(request_time, undone)   a clean or restore was requested
 expired(reader, kind, time, began, why)   a reader was told that a version is gone
-executing(start, process, is_removable=, epoch=, judged_ms=), executed(start, process)   somebody works on a plan
+executing(request_time, process, is_removable=, epoch=, judged_ms=), executed(request_time, process)   somebody works on a plan
 answered(answer)           a reader gave an answer
-resolved(start, outcome)   a writer was told how its write ended
+resolved(request_time, outcome)   a writer was told how its write ended
 batch_done(writer, number) a driver was told that its batch is in the table
 healed(scene)              everything has ended
 """

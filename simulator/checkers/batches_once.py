@@ -21,18 +21,19 @@ class BatchesOnce:
         self._oracle = oracle
 
     def published(self, note: Note) -> None:
-        batch = self.scene.batches.get(note.start)
+        batch = self.scene.batches.get(note.request_time)
         if batch is None:
             return
-        for start in self._starts(batch):
-            if start != note.start and start not in self._oracle.undone:
+        for request_time in self._request_times(batch):
+            if request_time != note.request_time and request_time not in self._oracle.undone:
                 raise Violation(
-                    _NAME, f"{batch} was published by {describe(start)}, and again by {describe(note.start)}"
+                    _NAME,
+                    f"{batch} was published by {describe(request_time)}, and again by {describe(note.request_time)}",
                 )
 
     def batch_done(self, writer: str, number: int) -> None:
-        if not self._starts((writer, number)):
+        if not self._request_times((writer, number)):
             raise Violation(_NAME, f"{writer} was told that its batch {number} is there, and it is not")
 
-    def _starts(self, batch: tuple[str, int]) -> list[str]:
+    def _request_times(self, batch: tuple[str, int]) -> list[str]:
         return [s for s, known in self.scene.batches.items() if known == batch and s in self._oracle.published]

@@ -19,7 +19,7 @@ class CapturesTellTheRowBefore:
         self.scene: Any = None
 
     def publishing(self, note: Note) -> None:
-        is_write = note.action == "deltacommit" and note.start in self._oracle.intents
+        is_write = note.action == "deltacommit" and note.request_time in self._oracle.intents
         if not self.scene.setting.captures or not is_write:
             return
         for partition, stats in parse_commit(note.data, "the commit").write_stats.items():
@@ -30,13 +30,13 @@ class CapturesTellTheRowBefore:
     def _check(self, note: Note, partition: str, stat: WriteStat, own: set[str | None]) -> None:
         if not stat.base_file:
             raise Violation(
-                _RULE, f"{note.start} begins {stat.file_id} without a base file: Hudi's query cannot read it"
+                _RULE, f"{note.request_time} begins {stat.file_id} without a base file: Hudi's query cannot read it"
             )
         logs = [f"{partition}/{name.removeprefix('./')}" for name in stat.log_files or ()]
         told = self._rows(f"{partition}/{stat.base_file}", [name for name in logs if name not in own])
         expected = self._before(note.completion, partition, stat.file_id or "")
         if told != expected:
-            raise Violation(_RULE, f"{note.start} tells that {stat.file_id} held {told}, and it held {expected}")
+            raise Violation(_RULE, f"{note.request_time} tells that {stat.file_id} held {told}, and it held {expected}")
         self.scene.mark("a slice before was told")
 
     def _rows(self, base: str, logs: list[str]) -> Rows:

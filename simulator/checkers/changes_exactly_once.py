@@ -18,34 +18,34 @@ class ChangesExactlyOnce:
         if note.completion < self._read_until and note.action != "savepoint":
             raise Violation(
                 "13 changes exactly once",
-                f"{describe(note.start)} appeared at {describe(note.completion)}, and changes were read until "
+                f"{describe(note.request_time)} appeared at {describe(note.completion)}, and changes were read until "
                 f"{describe(self._read_until)}",
             )
 
     def changes_read(
-        self, reader: str, after: str, until: str, starts: list[str], mirror: Rows, began: int, ended: int
+        self, reader: str, after: str, until: str, request_times: list[str], mirror: Rows, began: int, ended: int
     ) -> None:
-        """A reader took the writes `starts` for those of (after, until], and its mirror is now `mirror`."""
+        """A reader took the writes `request_times` for those of (after, until], and its mirror is now `mirror`."""
         self._read_until = max(self._read_until, until)
         moments = self._oracle.undone_between(began, ended)
-        if not any(self._is_true(after, until, starts, mirror, undone) for undone in moments):
-            self._explain(reader, after, until, starts, mirror, moments[-1])
+        if not any(self._is_true(after, until, request_times, mirror, undone) for undone in moments):
+            self._explain(reader, after, until, request_times, mirror, moments[-1])
 
-    def _is_true(self, after: str, until: str, starts: list[str], mirror: Rows, undone: frozenset[str]) -> bool:
-        missing, extra = self._differences(after, until, starts, undone)
+    def _is_true(self, after: str, until: str, request_times: list[str], mirror: Rows, undone: frozenset[str]) -> bool:
+        missing, extra = self._differences(after, until, request_times, undone)
         return not missing and not extra and mirror == self._oracle.table(until, undone)
 
     def _differences(
-        self, after: str, until: str, starts: list[str], undone: frozenset[str]
+        self, after: str, until: str, request_times: list[str], undone: frozenset[str]
     ) -> tuple[list[str], list[str]]:
-        expected = {n.start for n in self._oracle.writes(after, until)} - undone
+        expected = {n.request_time for n in self._oracle.writes(after, until)} - undone
         # Archived writes are looked up only where that matters; their rows are compared all the same.
-        return sorted(expected - {*starts} - self._oracle.archived), sorted({*starts} - expected)
+        return sorted(expected - {*request_times} - self._oracle.archived), sorted({*request_times} - expected)
 
     def _explain(
-        self, reader: str, after: str, until: str, starts: list[str], mirror: Rows, undone: frozenset[str]
+        self, reader: str, after: str, until: str, request_times: list[str], mirror: Rows, undone: frozenset[str]
     ) -> None:
-        missing, extra = self._differences(after, until, starts, undone)
+        missing, extra = self._differences(after, until, request_times, undone)
         if missing or extra:
             raise Violation(
                 "13 changes exactly once",

@@ -31,7 +31,7 @@ class CleansTakeNothingNeeded:
 
     def published(self, note: Note) -> None:
         """A savepoint that is set must find its files, and none of them doomed."""
-        pinned = self._oracle.published.get(note.start)
+        pinned = self._oracle.published.get(note.request_time)
         if note.action != "savepoint" or pinned is None:
             return
         rows = read_all_seeing(self.scene.world.disk, self._oracle, pinned.completion, self._oracle.doomed)
@@ -39,28 +39,30 @@ class CleansTakeNothingNeeded:
         if rows != expected:
             raise Violation(
                 "14 time travel is stable",
-                f"the savepoint {describe(note.start)} was set, but of {expected} only {rows} will be left",
+                f"the savepoint {describe(note.request_time)} was set, but of {expected} only {rows} will be left",
             )
 
     def _moments(self) -> list[tuple[str, str]]:
         oracle = self._oracle
         found = [(time, "retained") for time in oracle.retained_moments()]
         found += [(time, f"held by {who}") for who, time in self.scene.held_moments()]
-        found += [(time, f"the savepoint {describe(start)}") for start, time in self.scene.savepoints.items()]
+        found += [
+            (time, f"the savepoint {describe(request_time)}") for request_time, time in self.scene.savepoints.items()
+        ]
         return [(time, why) for time, why in found if not oracle.is_lost(time, self.scene.world.step)]
 
     def _check_plans(self, clean: str, names: dict[str, str]) -> None:
         disk, done = self.scene.world.disk, self._oracle.published
         for info in disk.folder(TIMELINE)[0]:
-            start, _, rest = info.name[len(TIMELINE) :].partition(".")
-            if rest not in ("compaction.requested", "logcompaction.requested") or start in done:
+            request_time, _, rest = info.name[len(TIMELINE) :].partition(".")
+            if rest not in ("compaction.requested", "logcompaction.requested") or request_time in done:
                 continue
-            if start in self._oracle.sentenced or start in self._oracle.undone:
+            if request_time in self._oracle.sentenced or request_time in self._oracle.undone:
                 continue
             for o in parse_compaction_plan(disk.objects[info.name][0], "the plan").operations:
                 inputs = {f"{o.partition_path}/{n}" for n in (o.data_file_name, *o.delta_file_names) if n}
                 if inputs & names.keys():
                     raise Violation(
                         "3 never half a commit",
-                        f"the clean {describe(clean)} dooms {min(inputs & names.keys())}, input of {describe(start)}",
+                        f"the clean {describe(clean)} dooms {min(inputs & names.keys())}, input of {describe(request_time)}",
                     )

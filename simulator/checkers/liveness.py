@@ -17,7 +17,7 @@ class Liveness:
         self._oracle = oracle
 
     def healed(self, scene: Any) -> None:
-        done = {n.start for n in self._oracle.notes if n.action != "savepoint"}
+        done = {n.request_time for n in self._oracle.notes if n.action != "savepoint"}
         for name in scene.world.disk.names:
             found = _PENDING.fullmatch(name.removeprefix(TIMELINE))
             if found and found[1] not in done and not _is_torn_plan(name, scene.world.disk.objects[name][0]):

@@ -25,7 +25,7 @@ class MergesAgree:
 
     def published(self, note: Note) -> None:
         if note.action == "commit" or b"LOG_COMPACT" in note.data or b"CLUSTER" in note.data:
-            self._compare(read_all_seeing(self.scene.world.disk, self._oracle), f"after compaction {note.start}")
+            self._compare(read_all_seeing(self.scene.world.disk, self._oracle), f"after compaction {note.request_time}")
 
     def healed(self, scene: Any) -> None:
         self._compare(read_all_seeing(scene.world.disk, self._oracle), "at the end")
@@ -39,15 +39,16 @@ class MergesAgree:
         """Hudi shows what the oracle has, but for hidden groups (trap 1) and ties between ordering values."""
         setting = self.scene.setting
         # What is archived counts as committed, and may have completed after all that is still on the timeline.
-        archived = {start for start, _ in archived_instants(self.scene.world.disk)}
+        archived = {request_time for request_time, _ in archived_instants(self.scene.world.disk)}
         newest = max(
-            (*answer.completions, *(n.completion for n in self._oracle.notes if n.start in archived)), default="0"
+            (*answer.completions, *(n.completion for n in self._oracle.notes if n.request_time in archived)),
+            default="0",
         )
         hidden = {_bucket(group) for group in answer.hidden}
         if self._removed >= began or any(r.step >= began for r in self._oracle.restores):
             return  # it was slow, and files went under its hands
         # Hudi knows nothing of a restore that is decided: what is on the timeline counts.
-        shown_still = {n.start for n in self._oracle.notes if n.completion in answer.completions}
+        shown_still = {n.request_time for n in self._oracle.notes if n.completion in answer.completions}
         skipped = self._skipped(reader, answer, newest, began)
         for key, row in self._oracle.table(newest, frozenset(self._oracle.undone) - shown_still | skipped).items():
             if _bucket(group_of(key, setting.partitions, setting.buckets)) in hidden or not self._oracle.by_event:
@@ -67,19 +68,24 @@ class MergesAgree:
         group = self._oracle.group_of(newest)
         since = newest if group is None else group.since
         late = [n for n in self._oracle.writes(since, newest) if n.completion not in answer.completions]
-        seen = [n for n in late if n.step < began and n.start not in self._oracle.archived]
+        seen = [n for n in late if n.step < began and n.request_time not in self._oracle.archived]
         if seen:
             raise Violation(
                 "5 merges agree",
-                f"{reader} (as Hudi) did not see {describe(seen[0].start)}, which was there before it looked",
+                f"{reader} (as Hudi) did not see {describe(seen[0].request_time)}, which was there before it looked",
             )
         if late or any(c not in answer.completions for c in (group.completions if group else ()) if c < newest):
             self.scene.mark("a plain incremental reader skipped a commit")
-        return frozenset(n.start for n in late if n.start not in self._oracle.archived)
+        return frozenset(n.request_time for n in late if n.request_time not in self._oracle.archived)
 
     def _has_equal_delete(self, key: str, order: int, newest: str) -> bool:
         notes = self._oracle.writes(until=newest)
-        changes = [c for n in notes if n.start in self._oracle.intents for c in self._oracle.intents[n.start].changes]
+        changes = [
+            c
+            for n in notes
+            if n.request_time in self._oracle.intents
+            for c in self._oracle.intents[n.request_time].changes
+        ]
         return any(c.key == key and c.value is None and c.order == order for c in changes)
 
 

@@ -24,22 +24,24 @@ class NeverHalfACommit:
         names = parse_commit(note.data, "the commit").file_paths
         for name in names:
             if name not in self.scene.world.disk.objects:
-                raise Violation("3 never half a commit", f"{describe(note.start)} was published without {name}")
-            self._needed[name] = note.start
+                raise Violation("3 never half a commit", f"{describe(note.request_time)} was published without {name}")
+            self._needed[name] = note.request_time
         self._check_intent(note, names)
 
     filled = publishing
     """Of a commit of Hudi that appeared empty."""
 
     def _check_intent(self, note: Note, names: tuple[str, ...]) -> None:
-        intent = self._oracle.intents.get(note.start)
+        intent = self._oracle.intents.get(note.request_time)
         if intent is not None:
             setting = self.scene.setting
             for (partition, file_id), _ in by_group(intent.changes, setting.partitions, setting.buckets):
                 stem = "" if setting.placed else f"{file_id[:8]}-"
                 own = (n for n in names if n.startswith((f"{partition}/.{stem}", f"{partition}/{stem}")))
-                if not any(f"_{note.start}." in n for n in own):
-                    raise Violation("3 never half a commit", f"{describe(note.start)} names no file of {partition}")
+                if not any(f"_{note.request_time}." in n for n in own):
+                    raise Violation(
+                        "3 never half a commit", f"{describe(note.request_time)} names no file of {partition}"
+                    )
 
     def effect(self, what: str, name: str) -> None:
         if what == "delete" and name in self._oracle.doomed:
@@ -60,9 +62,9 @@ class NeverHalfACommit:
         """Whoever does not know of a restore sees a commit as long as its files are there, and no longer."""
         parsed = parse_data_file(name.rpartition("/")[2])
         note = self._oracle.published.get(parsed.request_time) if parsed else None
-        if note and f"{TIMELINE}{note.start}_{note.completion}.{note.action}" in self.scene.world.disk.objects:
+        if note and f"{TIMELINE}{note.request_time}_{note.completion}.{note.action}" in self.scene.world.disk.objects:
             raise Violation(
-                "3 never half a commit", f"{name} was removed before {describe(note.start)} was un-published"
+                "3 never half a commit", f"{name} was removed before {describe(note.request_time)} was un-published"
             )
 
     def _check_planned(self, name: str) -> None:
@@ -70,4 +72,4 @@ class NeverHalfACommit:
         if parsed is not None and parsed.request_time in self._oracle.published:
             note = self._oracle.published[parsed.request_time]
             if not note.data or name.encode() in note.data:
-                raise Violation("3 never half a commit", f"{name} of {describe(note.start)} was deleted")
+                raise Violation("3 never half a commit", f"{name} of {describe(note.request_time)} was deleted")

@@ -32,12 +32,14 @@ class NoLeak:
                 names.discard(name)  # if it comes again, it is a late one
 
     def published(self, note: Note) -> None:
-        victim = self._victim_of.get(note.start, "")
+        victim = self._victim_of.get(note.request_time, "")
         # A slow writer of Hudi was published after all; or a restore has the victim, and is not done.
         if note.action == "rollback" and victim not in self._oracle.published:
-            left = sorted(self._doomed.get(note.start, set()) & self.scene.world.disk.objects.keys())
+            left = sorted(self._doomed.get(note.request_time, set()) & self.scene.world.disk.objects.keys())
             if left:
-                raise Violation("15 no leak", f"the rollback of {describe(self._victim_of[note.start])} left {left}")
+                raise Violation(
+                    "15 no leak", f"the rollback of {describe(self._victim_of[note.request_time])} left {left}"
+                )
 
     def healed(self, scene: Any) -> None:
         for name in scene.world.disk.names:
@@ -56,5 +58,5 @@ class NoLeak:
             if note is None:
                 raise Violation("15 no leak", f"{name} of {describe(parsed.request_time)} was left behind")
             # A late twin of an archived compaction goes with its slice.
-            if note.data and name.encode() not in note.data and note.start not in self._oracle.archived:
+            if note.data and name.encode() not in note.data and note.request_time not in self._oracle.archived:
                 raise Violation("15 no leak", f"{name} is not named by its commit")

@@ -21,24 +21,26 @@ class NothingLooksCommitted:
         self._oracle = oracle
         self.scene: Any = None
 
-    def withdrawn(self, start: str, completion: str | None, action: str, _state: str | None) -> None:
+    def withdrawn(self, request_time: str, completion: str | None, action: str, _state: str | None) -> None:
         if completion is not None and action in WRITES:
-            self._check_starts()
+            self._check_request_times()
             first = self._first_active()
             for name in self.scene.world.disk.names:
                 if not name.startswith(".hoodie"):
                     self._check(name, first)
 
-    def _check_starts(self) -> None:
+    def _check_request_times(self) -> None:
         """A completed write older than every open or lately rolled-back one stays: late files of theirs may still come."""
         oracle = self._oracle
         older = min((s for s in self._active() if s in oracle.published and s not in oracle.undone), default="9")
-        late = [start for start in (*oracle.sentenced, *oracle.undone) if not self._is_forgotten(start)]
-        for start in (*self.scene.open_starts(), *late):
-            if start < older and not self._is_foreign(start):
+        late = [
+            request_time for request_time in (*oracle.sentenced, *oracle.undone) if not self._is_forgotten(request_time)
+        ]
+        for request_time in (*self.scene.open_request_times(), *late):
+            if request_time < older and not self._is_foreign(request_time):
                 raise Violation(
                     "4 nothing unpublished is visible",
-                    f"no completed write before {describe(start)} is left on the timeline: Hudi takes late files of it for "
+                    f"no completed write before {describe(request_time)} is left on the timeline: Hudi takes late files of it for "
                     "committed",
                 )
 
@@ -50,41 +52,41 @@ class NothingLooksCommitted:
         parsed = parse_data_file(name.rpartition("/")[2])
         if parsed is None or parsed.request_time >= first:
             return
-        start, oracle = parsed.request_time, self._oracle
-        if (start in oracle.published and start not in oracle.undone) or self._is_foreign(start):
+        request_time, oracle = parsed.request_time, self._oracle
+        if (request_time in oracle.published and request_time not in oracle.undone) or self._is_foreign(request_time):
             return
-        if self._is_forgotten(start):
+        if self._is_forgotten(request_time):
             return
         raise Violation(
             "4 nothing unpublished is visible",
-            f"{name} of {describe(start)}, which is not published, is older than the timeline, which begins with "
+            f"{name} of {describe(request_time)}, which is not published, is older than the timeline, which begins with "
             f"{describe(first)}: Hudi takes it for committed",
         )
 
-    def _is_forgotten(self, start: str) -> bool:
+    def _is_forgotten(self, request_time: str) -> bool:
         """Whether it ended so long ago that nobody reckons with late files of it any more."""
         oracle = self._oracle
-        if start in oracle.undone:
-            ended_ms: float = parse_instant_time(oracle.undone[start], UTC)
-        elif start in oracle.sentenced:
-            ended_ms = oracle.sentenced[start]
+        if request_time in oracle.undone:
+            ended_ms: float = parse_instant_time(oracle.undone[request_time], UTC)
+        elif request_time in oracle.sentenced:
+            ended_ms = oracle.sentenced[request_time]
         else:
             return False
         return bool(self.scene.world.now - ended_ms > self.scene.setting.gone_ms)
 
-    def _is_foreign(self, start: str) -> bool:
+    def _is_foreign(self, request_time: str) -> bool:
         """Whether it is a write of Apache Hudi: what Hudi rolls back by itself the ledger does not know."""
-        intent = self._oracle.intents.get(start)
+        intent = self._oracle.intents.get(request_time)
         return intent is not None and intent.outcome == "foreign"
 
     def _first_active(self) -> str:
         return min(self._active(), default="")
 
     def _active(self) -> list[str]:
-        """Starts of writes on the timeline."""
-        starts = []
+        """Request times of writes on the timeline."""
+        request_times = []
         for info in self.scene.world.disk.folder(TIMELINE)[0]:
             found = _WRITE.fullmatch(info.name[len(TIMELINE) :])
             if found and found[2] in _ACTIONS:
-                starts.append(found[1])
-        return starts
+                request_times.append(found[1])
+        return request_times

@@ -13,17 +13,17 @@ class NothingUnpublishedIsVisible:
         self._oracle = oracle
 
     def answered(self, answer: Answer) -> None:
-        for key, (_, start, value) in answer.rows.items():
-            note = self._oracle.published.get(start)
+        for key, (_, request_time, value) in answer.rows.items():
+            note = self._oracle.published.get(request_time)
             if note is None:
                 raise Violation(
                     "4 nothing unpublished is visible",
-                    f"{answer.reader} ({answer.kind}) read {key}={value} of {describe(start)}, which is not published",
+                    f"{answer.reader} ({answer.kind}) read {key}={value} of {describe(request_time)}, which is not published",
                 )
-            if any(start in r.undone and r.step < answer.began for r in self._oracle.restores):
+            if any(request_time in r.undone and r.step < answer.began for r in self._oracle.restores):
                 raise Violation(
                     "4 nothing unpublished is visible",
-                    f"{answer.reader} ({answer.kind}) read {key}={value} of {describe(start)}, which was restored away",
+                    f"{answer.reader} ({answer.kind}) read {key}={value} of {describe(request_time)}, which was restored away",
                 )
             if answer.kind in ("as_of", "held") and note.completion > answer.completion:
                 raise Violation(

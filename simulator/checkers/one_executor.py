@@ -26,28 +26,30 @@ class OneExecutor:
         self._begun: dict[str, int] = {}
 
     def executing(
-        self, start: str, process: Any, *, is_removable: bool, epoch: int | None = None, judged_ms: float = inf
+        self, request_time: str, process: Any, *, is_removable: bool, epoch: int | None = None, judged_ms: float = inf
     ) -> None:
         """`judged_ms`: when it found nobody alive, where others may have begun, and beaten, between that and its own work."""
         now, timeout_ms = self.scene.world.now, self.scene.setting.timeout_ms
-        for other in self._at_work.get(start, ()):
-            gap = self._silence_ms(start, other.process, min(other.since, judged_ms))
+        for other in self._at_work.get(request_time, ()):
+            gap = self._silence_ms(request_time, other.process, min(other.since, judged_ms))
             if gap == inf:  # it came afterwards
-                gap = self._silence_ms(start, other.process, other.since)
+                gap = self._silence_ms(request_time, other.process, other.since)
             # A sleeper that begins after it was overtaken missed beats itself: it can publish nothing any more. When it
             # wakes up it may beat before it looks, so its silence is counted from before the other one began.
             is_overtaken = epoch is not None and other.epoch is not None and epoch < other.epoch
-            is_awake = self._silence_ms(start, process, other.since if is_overtaken else now) < timeout_ms
+            is_awake = self._silence_ms(request_time, process, other.since if is_overtaken else now) < timeout_ms
             if not other.process.is_dead and is_awake and gap < timeout_ms and other.process is not process:
                 raise Violation(
                     "7 one executor",
-                    f"{process.name} executes {describe(start)}, as {other.process.name} does, whose longest silence was "
+                    f"{process.name} executes {describe(request_time)}, as {other.process.name} does, whose longest silence was "
                     f"{gap:.0f} ms",
                 )
-        self._begun[start] = self._begun.get(start, 0) + 1
-        if is_removable and self._begun[start] > 1:
-            raise Violation("7 one executor", f"the removable plan {describe(start)} is executed for the second time")
-        self._at_work.setdefault(start, []).append(_Executor(process, now, epoch))
+        self._begun[request_time] = self._begun.get(request_time, 0) + 1
+        if is_removable and self._begun[request_time] > 1:
+            raise Violation(
+                "7 one executor", f"the removable plan {describe(request_time)} is executed for the second time"
+            )
+        self._at_work.setdefault(request_time, []).append(_Executor(process, now, epoch))
 
     def sentenced(self, _rollback: str, victim: str) -> None:
         """A plan is taken back: nobody may be at work on it."""
@@ -59,16 +61,16 @@ class OneExecutor:
                     f"the plan {describe(victim)} was taken back from {process.name}, whose longest silence was {gap:.0f} ms",
                 )
 
-    def _silence_ms(self, start: str, process: Any, since: float) -> float:
+    def _silence_ms(self, request_time: str, process: Any, since: float) -> float:
         """How long at most nobody could know that this process is at work on the plan: between its own beats, from the
         last one before its work. Without any of its own it was never known to live.
         """
-        beats = self._oracle.own_beats_ms.get((start, process.name), [])
+        beats = self._oracle.own_beats_ms.get((request_time, process.name), [])
         before = [beat for beat in beats if beat <= since]
         if not before:
             return inf
         now: float = self.scene.world.now
         return max(b - a for a, b in pairwise([before[-1], *(b for b in beats if b > since), now]))
 
-    def executed(self, start: str, process: Any) -> None:
-        self._at_work[start] = [e for e in self._at_work.get(start, ()) if e.process is not process]
+    def executed(self, request_time: str, process: Any) -> None:
+        self._at_work[request_time] = [e for e in self._at_work.get(request_time, ()) if e.process is not process]

@@ -24,18 +24,18 @@ class OptimisticWritersDoNotMeet:
     def publishing(self, note: Note) -> None:
         if not self.scene.setting.optimistic or note.action == "savepoint":
             return
-        ours = self._groups(note.start)
-        for other in self._oracle.writes(after=note.start, until=note.completion):
-            if other.start == note.start or other.start in self._oracle.undone:
+        ours = self._groups(note.request_time)
+        for other in self._oracle.writes(after=note.request_time, until=note.completion):
+            if other.request_time == note.request_time or other.request_time in self._oracle.undone:
                 continue
-            met = ours & self._groups(other.start)
+            met = ours & self._groups(other.request_time)
             if met:
                 raise Violation(
                     "12 optimistic writers do not meet",
-                    f"{describe(note.start)} did not know of {describe(other.start)}, which wrote {min(met)}, too",
+                    f"{describe(note.request_time)} did not know of {describe(other.request_time)}, which wrote {min(met)}, too",
                 )
 
-    def _groups(self, start: str) -> set[tuple[str, str]]:
+    def _groups(self, request_time: str) -> set[tuple[str, str]]:
         """Where a write has rows; none for services, which plan beside writers and are settled there."""
-        intent, setting = self._oracle.intents.get(start), self.scene.setting
+        intent, setting = self._oracle.intents.get(request_time), self.scene.setting
         return {group_of(c.key, setting.partitions, setting.buckets) for c in (intent.changes if intent else ())}

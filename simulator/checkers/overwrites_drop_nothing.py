@@ -12,17 +12,17 @@ class OverwritesDropNothing:
         self._oracle = oracle
 
     def publishing(self, note: Note) -> None:
-        intent = self._oracle.intents.get(note.start)
+        intent = self._oracle.intents.get(note.request_time)
         if note.action == "savepoint" or intent is None or intent.replaces == frozenset():
             return
-        for other in self._oracle.writes(after=note.start, until=note.completion):
-            known = self._oracle.intents.get(other.start)
-            if known is None or other.start == note.start or other.start in self._oracle.undone:
+        for other in self._oracle.writes(after=note.request_time, until=note.completion):
+            known = self._oracle.intents.get(other.request_time)
+            if known is None or other.request_time == note.request_time or other.request_time in self._oracle.undone:
                 continue
             touched = {self._oracle.partition_of(change.key) for change in known.changes}
             met = touched if intent.replaces is None else touched & intent.replaces
             if met:
                 raise Violation(
                     "17 overwrites drop nothing",
-                    f"the overwrite {describe(note.start)} drops rows of {describe(other.start)} in {min(met)}",
+                    f"the overwrite {describe(note.request_time)} drops rows of {describe(other.request_time)} in {min(met)}",
                 )

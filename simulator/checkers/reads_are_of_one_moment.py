@@ -20,7 +20,7 @@ class ReadsAreOfOneMoment:
         if note.completion < self._told and note.action != "savepoint":
             raise Violation(
                 "2 reads are of one moment",
-                f"{describe(note.start)} completed at {describe(note.completion)} and appears after a reader was told of "
+                f"{describe(note.request_time)} completed at {describe(note.completion)} and appears after a reader was told of "
                 f"{describe(self._told)}",
             )
 
@@ -30,7 +30,7 @@ class ReadsAreOfOneMoment:
         self._told = max(self._told, answer.completion)
         earliest, latest = self._oracle.newest_at(answer.began), self._oracle.newest
         # While a restore goes on, the moment is that of its decision.
-        latest = max(latest, *(r.start for r in self._oracle.restores), "0")
+        latest = max(latest, *(r.request_time for r in self._oracle.restores), "0")
         if not earliest <= answer.completion <= latest:
             raise Violation(
                 "2 reads are of one moment",

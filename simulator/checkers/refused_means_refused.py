@@ -14,24 +14,28 @@ class RefusedMeansRefused:
         self._oracle = oracle
         self._told: dict[str, str] = {}
 
-    def resolved(self, start: str, outcome: str) -> None:
-        if start in self._oracle.undone:
+    def resolved(self, request_time: str, outcome: str) -> None:
+        if request_time in self._oracle.undone:
             return  # it was published perhaps, and is gone
-        before = self._told.get(start)
+        before = self._told.get(request_time)
         if before in ("published", "refused") and outcome not in (before, "open"):
-            raise Violation("11 refused means refused", f"{describe(start)} was {before}, and is {outcome} now")
-        self._told[start] = outcome
-        is_there = start in self._oracle.published
+            raise Violation("11 refused means refused", f"{describe(request_time)} was {before}, and is {outcome} now")
+        self._told[request_time] = outcome
+        is_there = request_time in self._oracle.published
         if outcome == "published" and not is_there:
-            raise Violation("11 refused means refused", f"{describe(start)} is called published and is not there")
+            raise Violation(
+                "11 refused means refused", f"{describe(request_time)} is called published and is not there"
+            )
         if outcome in ("refused", "not done") and is_there:
-            raise Violation("11 refused means refused", f"{describe(start)} is called {outcome} and is there")
+            raise Violation("11 refused means refused", f"{describe(request_time)} is called {outcome} and is there")
 
     def publishing(self, note: Note) -> None:
-        told = self._told.get(note.start)
+        told = self._told.get(note.request_time)
         if told in ("refused", "not done"):
-            raise Violation("11 refused means refused", f"{describe(note.start)} was {told} and is published now")
+            raise Violation(
+                "11 refused means refused", f"{describe(note.request_time)} was {told} and is published now"
+            )
 
     def healed(self, scene: Any) -> None:
-        for start in scene.open_starts():
-            raise Violation("11 refused means refused", f"{describe(start)} never became published or refused")
+        for request_time in scene.open_request_times():
+            raise Violation("11 refused means refused", f"{describe(request_time)} never became published or refused")

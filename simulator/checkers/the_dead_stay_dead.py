@@ -22,37 +22,45 @@ class TheDeadStayDead:
         self._buried: set[str] = set()
 
     def publishing(self, note: Note) -> None:
-        intent = self._oracle.intents.get(note.start)
-        if intent is not None and intent.outcome == "foreign" and note.start in self._oracle.sentenced:
-            del self._oracle.sentenced[note.start]  # nothing stops a slow Hudi writer; then its rollback must
-        if note.start in self._oracle.sentenced:
-            raise Violation("9 the dead stay dead", f"{describe(note.start)} was published after its rollback")
-        if note.action in WRITES and note.start in self._oracle.undone:
-            raise Violation("9 the dead stay dead", f"{describe(note.start)} was published after it was restored away")
-        if note.action == "rollback" and note.start in self._victim_of:
-            self._buried.add(self._victim_of[note.start])
+        intent = self._oracle.intents.get(note.request_time)
+        if intent is not None and intent.outcome == "foreign" and note.request_time in self._oracle.sentenced:
+            del self._oracle.sentenced[note.request_time]  # nothing stops a slow Hudi writer; then its rollback must
+        if note.request_time in self._oracle.sentenced:
+            raise Violation("9 the dead stay dead", f"{describe(note.request_time)} was published after its rollback")
+        if note.action in WRITES and note.request_time in self._oracle.undone:
+            raise Violation(
+                "9 the dead stay dead", f"{describe(note.request_time)} was published after it was restored away"
+            )
+        if note.action == "rollback" and note.request_time in self._victim_of:
+            self._buried.add(self._victim_of[note.request_time])
 
     def sentenced(self, rollback: str, victim: str) -> None:
         self._victim_of[rollback] = victim
         if victim in self._oracle.published and victim not in self._oracle.undone:
             raise Violation("9 the dead stay dead", f"published {describe(victim)} was rolled back")
 
-    def withdrawn(self, start: str, completion: str | None, action: str, _state: str | None) -> None:
-        if action == "savepoint" or (action in WRITES and start in self._oracle.undone):
+    def withdrawn(self, request_time: str, completion: str | None, action: str, _state: str | None) -> None:
+        if action == "savepoint" or (action in WRITES and request_time in self._oracle.undone):
             return
-        if completion is not None and (start, action) in archived_instants(self.scene.world.disk):
-            self._oracle.archived.add(start)
+        if completion is not None and (request_time, action) in archived_instants(self.scene.world.disk):
+            self._oracle.archived.add(request_time)
             return
         if completion is not None:
-            raise Violation("9 the dead stay dead", f"the completed {action} {describe(start)} was taken back")
+            raise Violation("9 the dead stay dead", f"the completed {action} {describe(request_time)} was taken back")
 
-    def appeared(self, start: str, action: str, state: str) -> None:
-        intent = self._oracle.intents.get(start)
+    def appeared(self, request_time: str, action: str, state: str) -> None:
+        intent = self._oracle.intents.get(request_time)
         if intent is not None and intent.outcome == "foreign":
             return  # a slow Hudi writer makes its own inflight file; it is rolled back once more
-        if start in self._oracle.archived and action != "savepoint":
-            raise Violation("9 the dead stay dead", f"{describe(start)}.{action}.{state} came back from the history")
-        if action in PENDING_WRITES and start in self._oracle.undone:
-            raise Violation("9 the dead stay dead", f"{describe(start)}.{action}.{state} came back after a restore")
-        if start in self._buried:
-            raise Violation("9 the dead stay dead", f"{describe(start)}.{action}.{state} came back after its rollback")
+        if request_time in self._oracle.archived and action != "savepoint":
+            raise Violation(
+                "9 the dead stay dead", f"{describe(request_time)}.{action}.{state} came back from the history"
+            )
+        if action in PENDING_WRITES and request_time in self._oracle.undone:
+            raise Violation(
+                "9 the dead stay dead", f"{describe(request_time)}.{action}.{state} came back after a restore"
+            )
+        if request_time in self._buried:
+            raise Violation(
+                "9 the dead stay dead", f"{describe(request_time)}.{action}.{state} came back after its rollback"
+            )

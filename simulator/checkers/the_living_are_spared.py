@@ -23,7 +23,7 @@ class TheLivingAreSpared:
             return
         if victim in self._oracle.undone:
             return  # a restore is taking it off the timeline, and Hudi saw what was left of it
-        # Without any beat a write counts as alive from its start; the start is a time of its own clock.
+        # Without any beat a write counts as alive from its request time; the request time is a time of its own clock.
         # It may run ahead of the storage's, by which beats are dated: after the first beat it says nothing.
         beats = self._oracle.beats_ms.get(victim, [])
         if self.scene.setting.shared and not beats:

@@ -78,9 +78,9 @@ def late_log_of_a_zombie_task() -> Broken:
 def late_log_older_than_the_timeline() -> Broken:
     b = archived()
     name = b.logs()[-1]
-    starts = sorted(i.request_time for i in (e.instant for e in b.table.timeline(archived=True)))
-    start = parsed(name).request_time
-    b.storage.create(name.replace(start, next_instant_time(next_instant_time(starts[1]))), b.read(name))
+    request_times = sorted(i.request_time for i in (e.instant for e in b.table.timeline(archived=True)))
+    request_time = parsed(name).request_time
+    b.storage.create(name.replace(request_time, next_instant_time(next_instant_time(request_times[1]))), b.read(name))
     return b
 
 
@@ -97,8 +97,8 @@ def twin_of_a_compaction() -> Broken:
 def log_of_nobody() -> Broken:
     b = rich()
     name = b.logs()[-1]
-    start = parsed(name).request_time
-    b.storage.create(name.replace(start, next_instant_time(next_instant_time(start))), b.read(name))
+    request_time = parsed(name).request_time
+    b.storage.create(name.replace(request_time, next_instant_time(next_instant_time(request_time))), b.read(name))
     return b
 
 

@@ -117,9 +117,9 @@ def open_write_off_the_timeline() -> Broken:
 @breaks("ledger-disagrees")
 def write_without_the_ledger() -> Broken:
     b = rich()
-    start = b.commits()[-2].rpartition("/")[2][18:35]
+    request_time = b.commits()[-2].rpartition("/")[2][18:35]
     for state in ("requested", "inflight"):
-        b.storage.create(f"{TIMELINE}/{int(start) - 1}.deltacommit.{state}", b"")
+        b.storage.create(f"{TIMELINE}/{int(request_time) - 1}.deltacommit.{state}", b"")
     return b
 
 
@@ -150,8 +150,8 @@ def lease_left() -> Broken:
 @breaks("marker-leftover")
 def markers_left() -> Broken:
     b = rich()
-    start = b.commits()[-1].rpartition("/")[2][:17]
-    b.storage.create(f".hoodie/.temp/{start}/{b.logs()[-1]}.marker.CREATE", b"")
+    request_time = b.commits()[-1].rpartition("/")[2][:17]
+    b.storage.create(f".hoodie/.temp/{request_time}/{b.logs()[-1]}.marker.CREATE", b"")
     b.clock.ms += HOURS
     return b
 

@@ -83,8 +83,8 @@ class Broken:
 
     def restate(self, name: str, rows: int | None = None) -> None:
         """Makes the commit of a file say what the file is now."""
-        start = parsed(name).request_time
-        commit = next(n for n in self.names(f"{TIMELINE}/{start}_") if n.endswith("commit"))
+        request_time = parsed(name).request_time
+        commit = next(n for n in self.names(f"{TIMELINE}/{request_time}_") if n.endswith("commit"))
         size = self.storage.info(name).size
 
         def told(stat: Any) -> Any:

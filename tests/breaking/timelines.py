@@ -57,8 +57,8 @@ def empty_commit_file() -> Broken:
 def completed_before_it_began() -> Broken:
     b = rich()
     name = b.commits()[-1]
-    start = name.rpartition("/")[2][:17]
-    b.move(name, f"{TIMELINE}/{start}_{int(start) - 1}.deltacommit")
+    request_time = name.rpartition("/")[2][:17]
+    b.move(name, f"{TIMELINE}/{request_time}_{int(request_time) - 1}.deltacommit")
     return b
 
 
@@ -73,8 +73,8 @@ def two_completions_at_once() -> Broken:
 @breaks("time-twice")
 def two_actions_of_one_start() -> Broken:
     b = rich()
-    start = b.commits()[-1].rpartition("/")[2][:17]
-    b.storage.create(f"{TIMELINE}/{start}.clean.requested", b"")
+    request_time = b.commits()[-1].rpartition("/")[2][:17]
+    b.storage.create(f"{TIMELINE}/{request_time}.clean.requested", b"")
     return b
 
 
@@ -82,8 +82,8 @@ def two_actions_of_one_start() -> Broken:
 def two_completed_files() -> Broken:
     b = rich()
     name = b.commits()[-1]
-    start, done = name.rpartition("/")[2][:17], name.rpartition("/")[2][18:35]
-    b.storage.create(f"{TIMELINE}/{start}_{next_instant_time(done)}.deltacommit", b.read(name))
+    request_time, done = name.rpartition("/")[2][:17], name.rpartition("/")[2][18:35]
+    b.storage.create(f"{TIMELINE}/{request_time}_{next_instant_time(done)}.deltacommit", b.read(name))
     return b
 
 
@@ -159,11 +159,11 @@ def clean_took_a_live_file() -> Broken:
 
 
 def _add_clean(b: Broken, partitions: dict[str, CleanedPartition], earliest: str = "") -> None:
-    start = next_instant_time(b.commits()[-1].rpartition("/")[2][18:35])
-    data = format_clean_metadata(CleanMetadata(start, earliest, partitions))
-    b.storage.create(f"{TIMELINE}/{start}.clean.requested", b"")
-    b.storage.create(f"{TIMELINE}/{start}.clean.inflight", b"")
-    b.storage.create(f"{TIMELINE}/{start}_{next_instant_time(start)}.clean", data)
+    request_time = next_instant_time(b.commits()[-1].rpartition("/")[2][18:35])
+    data = format_clean_metadata(CleanMetadata(request_time, earliest, partitions))
+    b.storage.create(f"{TIMELINE}/{request_time}.clean.requested", b"")
+    b.storage.create(f"{TIMELINE}/{request_time}.clean.inflight", b"")
+    b.storage.create(f"{TIMELINE}/{request_time}_{next_instant_time(request_time)}.clean", data)
 
 
 def _edit_plan(b: Broken, change: Callable[[Any], Any]) -> None:
@@ -210,14 +210,16 @@ def overwrite_beside_a_writer() -> Broken:
     first = b.table.upsert([row("a", "1")])
     txn = b.table.begin()
     txn.write([row("a", "2", 2)])
-    start = next_instant_time(txn.instant)
+    request_time = next_instant_time(txn.instant)
     group = parsed(b.logs()[0]).file_id
     metadata = CommitMetadata(operation="INSERT_OVERWRITE", replaced={"": (group,)})
-    b.storage.create(f"{TIMELINE}/{start}.replacecommit.requested", b"")
-    b.storage.create(f"{TIMELINE}/{start}.replacecommit.inflight", b"")
-    b.storage.create(f"{TIMELINE}/{start}_{next_instant_time(start)}.replacecommit", format_commit(metadata))
+    b.storage.create(f"{TIMELINE}/{request_time}.replacecommit.requested", b"")
+    b.storage.create(f"{TIMELINE}/{request_time}.replacecommit.inflight", b"")
+    b.storage.create(
+        f"{TIMELINE}/{request_time}_{next_instant_time(request_time)}.replacecommit", format_commit(metadata)
+    )
     txn.commit()
-    assert first.completion_time < start
+    assert first.completion_time < request_time
     return b
 
 

@@ -81,12 +81,14 @@ class Screen:
     def side(self) -> str:
         return self.page.inner_text("#side")
 
-    def place(self, start: str) -> tuple[float, float]:
+    def place(self, request_time: str) -> tuple[float, float]:
         """Where on the page the bar of that instant is."""
         self.drawn()
         box = self.page.locator("#canvas").bounding_box()
         assert box is not None
-        x, end, y = next(place[1:] for place in self.page.evaluate("window.lakebraidDrawn.places") if place[0] == start)
+        x, end, y = next(
+            place[1:] for place in self.page.evaluate("window.lakebraidDrawn.places") if place[0] == request_time
+        )
         return box["x"] + (x + end) / 2, box["y"] + y
 
 

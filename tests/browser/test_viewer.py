@@ -73,8 +73,12 @@ def test_a_bar_goes_from_the_start_of_its_instant_to_its_completion(model: dict[
         for i in model["instants"]
         if i["state"] == "completed" and i["kind"] == "deltacommit"
     }
-    del times[next(i["start"] for i in model["instants"] if i["kind"] == "savepoint")]  # a write has the same start
-    bars = [(x, end, *times[start]) for start, x, end, _ in places if start in times and end - x > 4]
+    del times[
+        next(i["start"] for i in model["instants"] if i["kind"] == "savepoint")
+    ]  # a write has the same request time
+    bars = [
+        (x, end, *times[request_time]) for request_time, x, end, _ in places if request_time in times and end - x > 4
+    ]
     assert len(bars) > 30
     low, high = min(bars, key=lambda bar: bar[2]), max(bars, key=lambda bar: bar[3])
     per_ms = (high[1] - low[0]) / (high[3] - low[2])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Row = tuple[tuple[str, Any], ...]
-LATER_START = (
+LATER_REQUEST_TIME = (
     "one total order of row versions: the answer does not depend on the slice a version lies in (FORMAT, trap 2)"
 )
 ANEW = "a row that is written after a delete without ordering value is what was written, not the deleted row"
@@ -28,9 +28,9 @@ class Difference:
 
 
 HUDIS_OWN = {
-    "v9_mor_late_writer": Difference(LATER_START, {"2": ("fast", "slow"), "6": ("fast", None)}),
+    "v9_mor_late_writer": Difference(LATER_REQUEST_TIME, {"2": ("fast", "slow"), "6": ("fast", None)}),
     "v9_mor_late_writer_commit_time": Difference(
-        LATER_START,
+        LATER_REQUEST_TIME,
         {
             "2": ("fast", "slow"),
             "3": ("fast", "slow"),
@@ -59,9 +59,9 @@ NOT_CALLED_NEW = {
     "v9_mor_fill_unavailable": RANGE_ONLY,
     "v9_mor_ignore_defaults_commit_time": RANGE_ONLY,
     "v9_mor_ignore_defaults_event_time": RANGE_ONLY,
-    "v9_mor_late_writer": LATER_START,
-    "v9_mor_late_writer_commit_time": LATER_START,
-    "v9_mor_late_writers_two_compactions": LATER_START,
+    "v9_mor_late_writer": LATER_REQUEST_TIME,
+    "v9_mor_late_writer_commit_time": LATER_REQUEST_TIME,
+    "v9_mor_late_writers_two_compactions": LATER_REQUEST_TIME,
     "v9_mor_log_compaction_chain": BACK,
     "v9_mor_partial_fold": BY_COLUMN,
     "v9_mor_partial_merge_into": RANGE_ONLY,

@@ -61,12 +61,12 @@ def arrow(table: lb.Table, given: list[dict[str, Any]], columns: tuple[str, ...]
 def plan(table: lb.Table) -> str:
     """A plan of ours that nobody executes."""
     config, _ = table._writing.settings()
-    start = compaction.plan_compaction(table._writing.ledger(config))
-    assert start is not None
-    return start
+    request_time = compaction.plan_compaction(table._writing.ledger(config))
+    assert request_time is not None
+    return request_time
 
 
-def run_plan(table: lb.Table, start: str) -> None:
+def run_plan(table: lb.Table, request_time: str) -> None:
     """Executes a plan at once, whoever made it; `compact` would wait whether its maker comes back to it."""
     config, _ = table._writing.settings()
-    compaction.COMPACTION.run(Opened(table._writing, table._writing.ledger(config)), start)
+    compaction.COMPACTION.run(Opened(table._writing, table._writing.ledger(config)), request_time)

@@ -118,11 +118,11 @@ def compaction_that_died(path: Path) -> Written:
 def compaction_taken_over(path: Path) -> Written:
     """The first executor died after writing its files, the second finished."""
     table = compaction_that_died(path).table
-    (start,) = (str(i.request_time) for i in table.timeline() if i.action == "compaction")
-    beat = path / ".hoodie" / ".heartbeat" / start
+    (request_time,) = (str(i.request_time) for i in table.timeline() if i.action == "compaction")
+    beat = path / ".hoodie" / ".heartbeat" / request_time
     beat.touch()
     os.utime(beat, (0, 0))
-    run_plan(table, start)
+    run_plan(table, request_time)
     table.upsert(rows("c", {2: 1, 4: 1}))
     return Written(table, ["a1", "b3", "c4"])
 

@@ -83,7 +83,7 @@ class SharedTable:
         return sorted(file.name for file in found if file.suffix != ".crc" and any(kind in file.name for kind in kinds))
 
     def writes(self) -> list[tuple[str, str]]:
-        """(start, completion) of the completed writes on the active timeline."""
+        """(request time, completion) of the completed writes on the active timeline."""
         folder = self.path / ".hoodie" / "timeline"
         names = [name.split(".") for name in os.listdir(folder) if name[17:18] == "_" and not name.endswith(".crc")]
         return sorted((times[:17], times[18:]) for times, action in names if action in WRITES)

@@ -47,7 +47,7 @@ def hudi_names(shared: SharedTable, mode: str, option: str, value: str) -> list[
 
 
 def archived(shared: SharedTable) -> dict[str, int]:
-    """What Hudi finds in the history: rows written, by start."""
+    """What Hudi finds in the history: rows written, by request time."""
     span = "start_ts => '20000101000000000', end_ts => '20990101000000000', limit => 1000"
     found = shared.sql(f"call show_archived_commits(table => '{shared.name_in_spark()}', {span})")
     return {row["commit_time"]: row["total_records_written"] for row in found}

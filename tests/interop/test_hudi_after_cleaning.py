@@ -125,11 +125,11 @@ def test_a_plan_of_hudi_or_ours_still_has_its_input_after_our_clean(shared: Shar
     shared.table.upsert(rows("b", {2: 2}))
     shared.table.compact()
     late.commit()  # older than the base file, completed after it
-    start = plan(shared.table)
+    request_time = plan(shared.table)
     for turn in range(3):
         shared.table.upsert(rows(f"c{turn}_", {3: turn + 1}))
     shared.table.clean(commits=1)
-    shared.call("run_compaction", "op => 'run'", f"timestamp => {start}")
+    shared.call("run_compaction", "op => 'run'", f"timestamp => {request_time}")
     shared.check(["late1", "b2", "c2_3"])
     second = plan(shared.table)
     shared.call("run_clean", "retain_commits => 1")

@@ -107,10 +107,10 @@ def test_hudi_log_compacts_our_log_compacted_files(shared: SharedTable) -> None:
 
 def test_we_execute_a_log_compaction_that_hudi_planned(shared: SharedTable) -> None:
     names = many_writes(shared.table)
-    start = ask(shared, "plan")
+    request_time = ask(shared, "plan")
     shared.table.upsert(rows("d", {5: 6}))
-    done = shared.table.run(start)
-    assert (done.instant, done.groups) == (start, 1)
+    done = shared.table.run(request_time)
+    assert (done.instant, done.groups) == (request_time, 1)
     names[2] = "d5"
     shared.check(names)
 
@@ -121,7 +121,7 @@ def test_hudi_executes_a_log_compaction_that_we_planned(shared: SharedTable) -> 
     assert plan is not None and plan.instant is not None
     shared.table.upsert(rows("d", {5: 6}))
     ask(shared, "run", plan.instant)
-    assert plan.instant in {start for start, _ in shared.writes()}
+    assert plan.instant in {request_time for request_time, _ in shared.writes()}
     names[2] = "d5"
     shared.check(names)
 

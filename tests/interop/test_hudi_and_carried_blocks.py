@@ -54,7 +54,7 @@ def test_hudi_shows_a_row_that_began_after_a_carried_delete_unless_it_has_the_sa
 def test_hudi_shows_a_row_that_began_after_a_carried_row_unless_it_has_the_same_ordering_value(
     ts: int, referee: Referee, tmp_path: Path
 ) -> None:
-    """An event out of order, and a write that may be a delete without ordering value: all from its start on is carried."""
+    """An event out of order, and a write that may be a delete without ordering value: all from its request time on is carried."""
     table = create(tmp_path / "t", buckets=1)
     slow = table.begin()
     table.upsert(rows("a", {1: 1, 2: 3}))

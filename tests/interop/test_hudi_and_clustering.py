@@ -47,7 +47,7 @@ ALL = ("u1", "t0_2", "t1_11", "t1_12", "t2_21", "t2_22")
 
 
 def clusterings(shared: SharedTable) -> list[str]:
-    """Starts of the completed ones, by their pending files."""
+    """Request times of the completed ones, by their pending files."""
     done = {name[:17] for name in shared.timeline() if name.endswith(".replacecommit")}
     return sorted(
         name[:17] for name in shared.timeline() if name.endswith(".clustering.requested") and name[:17] in done

@@ -26,8 +26,8 @@ def test_hudi_ends_a_rollback_of_ours_whose_plan_tells_a_story(referee: Referee,
     rollback = decide_rollback(
         shared.table._writing.ledger(shared.table._config), "x", dead.instant, story=silent(120_000)
     )
-    for start in (dead.instant, rollback):
-        beat = shared.path / ".hoodie" / ".heartbeat" / str(start)
+    for request_time in (dead.instant, rollback):
+        beat = shared.path / ".hoodie" / ".heartbeat" / str(request_time)
         os.utime(beat, (beat.stat().st_mtime - 3600,) * 2)
     shared.call("run_clean")
     assert [name for name in shared.timeline() if name.startswith(f"{rollback}_")], "Hudi did not end it"

@@ -20,7 +20,7 @@ CDC = {"hoodie.table.cdc.enabled": "true"}
 COLUMNS = "id string, ts bigint, n int, p string"
 Image = tuple[Any, ...] | None
 Event = tuple[str, str, Image, Image]
-"""The start of the write, the kind of change, the row before, the row after."""
+"""The request time of the write, the kind of change, the row before, the row after."""
 
 
 def make(where: Path, **changes: Any) -> lb.Table:
@@ -45,20 +45,21 @@ def hudis(referee: Referee, t: lb.Table, **times: str) -> list[Event]:
 
 
 def ours(t: lb.Table) -> list[Event]:
-    """Our own changes of each commit, by the start of its write."""
+    """Our own changes of each commit, by the request time of its write."""
     names = [path.name for path in Path(t.path, ".hoodie/timeline").iterdir()]
     done = sorted((m[2], m[1]) for name in names if (m := re.fullmatch(r"(\d{17})_(\d{17})\.\w*commit", name)))
     events: list[Event] = []
-    for (after, _), (until, start) in zip([(None, ""), *done], done, strict=False):
+    for (after, _), (until, request_time) in zip([(None, ""), *done], done, strict=False):
         found = t.changes(after, until, images=True).to_arrow().to_pylist()
         kinds: dict[str, dict[str, dict[str, Any]]] = {}
         for told in found:
             kinds.setdefault(told["_change_type"], {})[told["p"] + told["id"]] = told
-        events += [(start, "i", None, image(new)) for new in kinds.get("insert", {}).values()]
-        events += [(start, "d", image(old), None) for old in kinds.get("delete", {}).values()]
+        events += [(request_time, "i", None, image(new)) for new in kinds.get("insert", {}).values()]
+        events += [(request_time, "d", image(old), None) for old in kinds.get("delete", {}).values()]
         before = kinds.get("update_preimage", {})
         events += [
-            (start, "u", image(before[key]), image(new)) for key, new in kinds.get("update_postimage", {}).items()
+            (request_time, "u", image(before[key]), image(new))
+            for key, new in kinds.get("update_postimage", {}).items()
         ]
     return sorted(events, key=str)
 
@@ -109,8 +110,8 @@ def test_of_a_key_in_several_files_of_one_commit_hudi_tells_each_step(referee: R
     early.commit()
     steps = [
         (kind, before and before[1], after and after[1])
-        for start, kind, before, after in hudis(referee, t)
-        if start == early.instant
+        for request_time, kind, before, after in hudis(referee, t)
+        if request_time == early.instant
     ]
     assert steps == [("d", 2, None), ("u", 15, 20), ("u", 20, 21)]
 
@@ -122,7 +123,7 @@ def test_what_hudis_cdc_query_tells_otherwise_than_we_do_on_merge_on_read_tables
     t.upsert([row("a", 10, 1)])
     stale = t.delete([{"id": "a", "ts": 5, "p": "x"}]).instant
     assert (stale, "d", ("a", 10, 1, "x"), None) in hudis(referee, t), "it takes no notice of a delete's ordering value"
-    assert stale not in {start for start, *_ in ours(t)} and len(t.to_arrow()) == 1
+    assert stale not in {request_time for request_time, *_ in ours(t)} and len(t.to_arrow()) == 1
 
     t = make(tmp_path / "c", ordering_fields=None)
     t.upsert([row("a", 1, 1)])
@@ -132,10 +133,10 @@ def test_what_hudis_cdc_query_tells_otherwise_than_we_do_on_merge_on_read_tables
     seen = late.commit().completion_time
     early.commit()
     assert (early.instant, "u", ("a", 1, 2, "x"), ("a", 1, 3, "x")) in hudis(referee, t), "whoever comes last has won"
-    assert early.instant not in {start for start, *_ in ours(t)}
+    assert early.instant not in {request_time for request_time, *_ in ours(t)}
     assert [r["n"] for r in t.to_arrow().to_pylist()] == [2]
     assert hudis(referee, t, begin=seen) == [], (
-        "it goes by the starts of writes: who follows by completions misses some"
+        "it goes by the request times of writes: who follows by completions misses some"
     )
 
 
@@ -234,7 +235,7 @@ def test_hudis_cdc_query_tells_what_happens_to_rows_that_a_clustering_has_moved_
     overwrite = t.insert_overwrite_table([row("e", 1, 1)]).instant
     told = hudis(referee, t)
     assert told == ours(t)
-    gone = {before[0] for start, kind, before, _ in told if kind == "d" and start == overwrite and before}
+    gone = {before[0] for request_time, kind, before, _ in told if kind == "d" and request_time == overwrite and before}
     assert gone == {"a", "c", "d", "y"}
     again = t.insert_overwrite_table([row("e", 2, 2)]).instant
     kept = [event[1:] for event in hudis(referee, t) if event[0] == again]

@@ -64,10 +64,12 @@ def live(seed: int, where: Path, referee: Referee) -> Failure | None:
             steps.append(step)
             apply(life, step)
             if life.fresh is not None:
-                start, old, new = life.fresh
-                expected[start] = _told(life, differences(old.rows(), new.rows()))
+                request_time, old, new = life.fresh
+                expected[request_time] = _told(life, differences(old.rows(), new.rows()))
             check(life)
-        assert _told_by_hudi(life, referee, where) == {start: told for start, told in expected.items() if told}
+        assert _told_by_hudi(life, referee, where) == {
+            request_time: told for request_time, told in expected.items() if told
+        }
     except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
         return Failure(life.kind, steps, said_by(error)[-4000:])
     finally:
@@ -107,7 +109,7 @@ def _is_wanted(life: Life, step: Step) -> bool:
 
 
 def _is_told_otherwise(life: Life, step: Step) -> bool:
-    """Deletes that may lose, partial updates, and writers that win by their start although they were published before."""
+    """Deletes that may lose, partial updates, and writers that win by their request time although they were published before."""
     name, args, how = step
     if how.get("partial") or (name == "begin" and len(args) > 2):
         return True
@@ -137,8 +139,8 @@ def _told_by_hudi(life: Life, referee: Referee, where: Path) -> dict[str, Told]:
         commits[row["ts_ms"]].append(
             (row["op"], json.loads(row["before"] or "null"), json.loads(row["after"] or "null"))
         )
-    found = {start: _told(life, events) for start, events in commits.items()}
-    return {start: told for start, told in found.items() if told}
+    found = {request_time: _told(life, events) for request_time, events in commits.items()}
+    return {request_time: told for request_time, told in found.items() if told}
 
 
 def _told(life: Life, events: Iterable[tuple[str, Any, Any]]) -> Told:

@@ -141,8 +141,8 @@ def test_hudi_begins_nothing_while_a_restore_of_ours_is_unfinished(shared: Share
     shared.table.upsert(rows("a", {1: 1}))
     kept = shared.table.savepoint()
     shared.table.upsert(rows("lost", {1: 5}))
-    start, _ = decide_restore(open_table(shared.table._writing).ledger, "dead", kept.instant)
-    assert start is not None
+    request_time, _ = decide_restore(open_table(shared.table._writing).ledger, "dead", kept.instant)
+    assert request_time is not None
     with pytest.raises(HudiRefused, match="restore"):
         shared.hudi_writes(rows("h", {2: 1}))
     shared.table.rollback()

@@ -142,10 +142,10 @@ def hudi_plans(shared: SharedTable) -> str:
 def test_hudi_executes_the_plan_that_we_made(shared: SharedTable) -> None:
     shared.table.upsert(rows("a", {1: 1, 2: 1}))
     shared.table.delete(keys({2: 2}))
-    start = plan(shared.table)
+    request_time = plan(shared.table)
     shared.table.upsert(rows("b", {1: 2, 3: 1}))
-    shared.call("run_compaction", "op => 'run'", f"timestamp => {start}")
-    assert start in {pair[0] for pair in shared.writes()}
+    shared.call("run_compaction", "op => 'run'", f"timestamp => {request_time}")
+    assert request_time in {pair[0] for pair in shared.writes()}
     shared.check(["b1", "b3"])
     shared.table.upsert(rows("c", {3: 2}))
     shared.table.compact()
@@ -155,10 +155,10 @@ def test_hudi_executes_the_plan_that_we_made(shared: SharedTable) -> None:
 def test_we_execute_the_plan_that_hudi_made(shared: SharedTable) -> None:
     shared.table.upsert(rows("a", {1: 1, 2: 1}))
     shared.hudi_writes(rows("h", {2: 2, 3: 1}))
-    start = hudi_plans(shared)
+    request_time = hudi_plans(shared)
     shared.table.upsert(rows("b", {1: 2}))
-    run_plan(shared.table, start)
-    assert start in {pair[0] for pair in shared.writes()}
+    run_plan(shared.table, request_time)
+    assert request_time in {pair[0] for pair in shared.writes()}
     shared.check(["b1", "h2", "h3"])
     shared.hudi_writes(rows("i", {3: 2, 4: 1}))
     shared.check(["b1", "h2", "i3", "i4"])

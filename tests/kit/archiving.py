@@ -36,7 +36,7 @@ class Past:
     now_ms: int
     answers: dict[str, dict[str, str]]
     """By completion time."""
-    starts: tuple[str, ...]
+    request_times: tuple[str, ...]
     """Of all completed instants, whatever their action."""
     published: tuple[str, ...]
     refused: str
@@ -99,8 +99,8 @@ def check_past(storage: Storage, clock: Any, made: Past, *, every: int = 4) -> T
     assert {key: now[key] for key in last} == last
     found = [entry.instant.request_time for entry in table.timeline(archived=True)]
     assert len(found) == len({*found}), "an instant is there twice"
-    assert {*made.starts} <= {*found}, "an instant is lost"
-    assert {table.status(start) for start in made.published[::every]} == {"published"}
+    assert {*made.request_times} <= {*found}, "an instant is lost"
+    assert {table.status(request_time) for request_time in made.published[::every]} == {"published"}
     assert table.status(made.refused) == "refused"
     assert not load_timeline(TableAt(storage, table._config, clock)).pending
     return table

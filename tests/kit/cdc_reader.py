@@ -30,9 +30,9 @@ KeyOf = Callable[[Row], Any]
 _BYTES_MAX = 1 << 26
 
 
-def cdc_events(table: Table, start: str, key_of: KeyOf) -> list[Event]:
-    """The changes that the commit of the write that began at `start` tells."""
-    commit, after = commit_of(table, start), table.snapshot()
+def cdc_events(table: Table, request_time: str, key_of: KeyOf) -> list[Event]:
+    """The changes that the commit of the write that began at `request_time` tells."""
+    commit, after = commit_of(table, request_time), table.snapshot()
     events: list[Event] = []
     for partition, stats in commit.write_stats.items():
         for file_id in dict.fromkeys(stat.file_id or "" for stat in stats):
@@ -40,13 +40,13 @@ def cdc_events(table: Table, start: str, key_of: KeyOf) -> list[Event]:
             events += _of_group(table, after, GroupId(partition, file_id), own, key_of)
     replaced = {GroupId(partition, file_id) for partition, ids in commit.replaced.items() for file_id in ids}
     if replaced:
-        events += [("d", row, None) for row in _before(table, start).only(replaced).to_arrow().to_pylist()]
+        events += [("d", row, None) for row in _before(table, request_time).only(replaced).to_arrow().to_pylist()]
     return _netted(events, key_of)
 
 
-def commit_of(table: Table, start: str) -> CommitMetadata:
+def commit_of(table: Table, request_time: str) -> CommitMetadata:
     """What the commit of a write says."""
-    name = _commit_name(table, start)
+    name = _commit_name(table, request_time)
     return parse_commit(table._storage.read(name, _BYTES_MAX), name)
 
 
@@ -56,15 +56,15 @@ def differences(before: dict[Any, Row], after: dict[Any, Row]) -> list[Event]:
     return [(_kind(old, new), old, new) for old, new in pairs if old != new]
 
 
-def _commit_name(table: Table, start: str) -> str:
-    begin = f".hoodie/timeline/{start}_"
+def _commit_name(table: Table, request_time: str) -> str:
+    begin = f".hoodie/timeline/{request_time}_"
     (name,) = [info.name for info in table._storage.list(".hoodie/timeline") if info.name.startswith(begin)]
     return name
 
 
-def _before(table: Table, start: str) -> Snapshot:
+def _before(table: Table, request_time: str) -> Snapshot:
     """The table in the last millisecond before the commit: services that ran since the write before it count, too."""
-    completion = _commit_name(table, start).rpartition("_")[2].partition(".")[0]
+    completion = _commit_name(table, request_time).rpartition("_")[2].partition(".")[0]
     return table.snapshot(format_instant_time(parse_instant_time(completion, UTC) - 1, UTC))
 
 

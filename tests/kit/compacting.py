@@ -69,39 +69,41 @@ class Bench:
     def begin(self, files: dict[Group, tuple[Block, ...]], columns: tuple[str, ...] | None = None) -> Instant:
         """A write begins and puts its log files down; `columns` are those of a partial update."""
         txn = self.clock.token()
-        start = number(begin_write(self.ledger, txn, columns=columns))
-        instant = Instant(start, "deltacommit", columns=self.columns)
+        request_time = number(begin_write(self.ledger, txn, columns=columns))
+        instant = Instant(request_time, "deltacommit", columns=self.columns)
         self.history.instants.append(instant)
         for group, blocks in files.items():
-            log = Log(group, start, blocks)
+            log = Log(group, request_time, blocks)
             self.history.logs.append(log)
             put_file(self.storage, log, self.settings)
         return instant
 
     def publish(self, instant: Instant) -> None:
         metadata = CommitMetadata(extra={"schema": schema_text(self.columns, self.settings)}, operation="UPSERT")
-        write = self.ledger.newest().state.open[t(instant.start)]
-        done = publish_write(self.ledger, write.decider, t(instant.start), lambda _: metadata, states_schema=True)
+        write = self.ledger.newest().state.open[t(instant.request_time)]
+        done = publish_write(
+            self.ledger, write.decider, t(instant.request_time), lambda _: metadata, states_schema=True
+        )
         instant.completion = number(done)
 
     def give_up(self, instant: Instant) -> None:
-        roll_back(self.ledger, self.clock.token(), t(instant.start))
+        roll_back(self.ledger, self.clock.token(), t(instant.request_time))
         self.history.instants.remove(instant)
-        self.history.logs = [log for log in self.history.logs if log.start != instant.start]
+        self.history.logs = [log for log in self.history.logs if log.request_time != instant.request_time]
         # Nobody announced these files, so the rollback cannot find them.
-        self.storage.delete([i.name for i in self.storage.list() if f"_{t(instant.start)}." in i.name])
+        self.storage.delete([i.name for i in self.storage.list() if f"_{t(instant.request_time)}." in i.name])
 
     def plan(self) -> str | None:
         return plan_compaction(self.ledger)
 
-    def run(self, start: str) -> CompactionResult:
-        done = COMPACTION.run(Opened(self.writing, self.ledger), start)
+    def run(self, request_time: str) -> CompactionResult:
+        done = COMPACTION.run(Opened(self.writing, self.ledger), request_time)
         self.compactions.append(done)
         return done
 
     def compact(self) -> CompactionResult | None:
-        start = self.plan()
-        return None if start is None else self.run(start)
+        request_time = self.plan()
+        return None if request_time is None else self.run(request_time)
 
     def moments(self) -> list[int]:
         """Every completion, of writes and compactions."""

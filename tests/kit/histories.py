@@ -135,9 +135,9 @@ class _World:
 
     def is_quiet(self, group: Group) -> bool:
         """Whether nobody who may still finish writes into the group."""
-        open_starts = {i.start for i in self.open}
+        open_request_times = {i.request_time for i in self.open}
         files = self.history.files
-        return not any(f.group == group and f.start in open_starts for f in files)
+        return not any(f.group == group and f.request_time in open_request_times for f in files)
 
     def values(self, partition: str, key: str, columns: tuple[str, ...], *, flagged: bool) -> Row:
         draw = self.draw
@@ -166,9 +166,9 @@ class _World:
     def begin(self, place: Place | None = None) -> Instant:
         """A writer starts and puts its files down; nobody sees them yet."""
         draw = self.draw
-        start, wide = self.tick(), draw(st.booleans())
+        request_time, wide = self.tick(), draw(st.booleans())
         columns = self.columns(wide=wide)
-        instant = Instant(start, "deltacommit", columns=columns)
+        instant = Instant(request_time, "deltacommit", columns=columns)
         by_group: dict[Group, list[str]] = {}
         partition, chosen = place or self.place()
         for key in chosen:
@@ -181,15 +181,15 @@ class _World:
                 and not self.has_base(group)
                 and draw(st.sampled_from([False, False, True]))
             ):
-                rows = tuple((start, self.values(partition, k, columns, flagged=False)) for k in keys)
-                self.history.bases.append(Base(group, start, rows, columns=columns))
+                rows = tuple((request_time, self.values(partition, k, columns, flagged=False)) for k in keys)
+                self.history.bases.append(Base(group, request_time, rows, columns=columns))
                 continue
             for version in range(1, draw(st.sampled_from([2, 2, 3]))):
                 count = draw(st.sampled_from([1, 1, 2]))
                 again = keys[: draw(st.sampled_from([0, 0, 1]))]  # a key may come twice in one block
                 blocks = tuple(self.block(partition, [*keys, *again], columns) for _ in range(count))
                 token = draw(st.sampled_from(TOKENS))
-                self.history.logs.append(Log(group, start, blocks, version, token))
+                self.history.logs.append(Log(group, request_time, blocks, version, token))
         self.history.instants.append(instant)
         self.open.append(instant)
         return instant
@@ -271,7 +271,10 @@ class _World:
         bases = [b for b in self.history.bases if b.named]
         if bases:
             twin = self.draw(st.sampled_from(bases))
-            if not any(b.start == twin.start and b.group == twin.group and not b.named for b in self.history.bases):
+            if not any(
+                b.request_time == twin.request_time and b.group == twin.group and not b.named
+                for b in self.history.bases
+            ):
                 rows = tuple((at, row | {"w": 9}) for at, row in twin.rows)
                 token = "0-9-9" if self.draw(st.booleans()) else "7-7-7"
                 self.history.bases.append(replace(twin, rows=rows, token=token, named=False))
@@ -283,18 +286,18 @@ class _World:
     def compact(self) -> Instant | None:
         """A plan, and at once the base file; it counts when the compaction completes."""
         # A first base file that is still being written would vanish behind the compacted one.
-        waiting = {b.group for b in self.history.bases if b.start in {i.start for i in self.open}}
+        waiting = {b.group for b in self.history.bases if b.request_time in {i.request_time for i in self.open}}
         groups = [g for g in self.used_groups() if g not in self.planned_groups() | waiting and self.live(g)[1]]
         if not groups:
             return None
-        start, everything = self.tick(), self.columns(wide=True)
-        instant = Instant(start, "compaction")
+        request_time, everything = self.tick(), self.columns(wide=True)
+        instant = Instant(request_time, "compaction")
         chosen = self.draw(st.lists(st.sampled_from(groups), min_size=1, max_size=2, unique=True))
         for group in chosen:
             base, logs = self.live(group)
             rows = merge_files(base, logs, self.settings, everything)
             kept = tuple((row[AT], _data(row)) for _, row in sorted(rows.items()))
-            self.history.bases.append(Base(group, start, kept, columns=everything))
+            self.history.bases.append(Base(group, request_time, kept, columns=everything))
             instant.inputs += (*([base] if base else []), *logs)
         self.history.instants.append(instant)
         self.open.append(instant)
@@ -310,10 +313,10 @@ class _World:
         group = self.draw(st.sampled_from(groups))
         _, logs = self.live(group)
         named = {s for log in logs for block in log.blocks for s in block.compacted}
-        starts = sorted({log.start for log in logs} - named)
-        chosen = self.draw(st.sets(st.sampled_from(starts), min_size=1))
-        inputs = [log for log in logs if log.start in chosen]
-        start, everything = self.tick(), self.columns(wide=True)
+        request_times = sorted({log.request_time for log in logs} - named)
+        chosen = self.draw(st.sets(st.sampled_from(request_times), min_size=1))
+        inputs = [log for log in logs if log.request_time in chosen]
+        request_time, everything = self.tick(), self.columns(wide=True)
         own: dict[str, list[Version]] = {}
         for key, version in versions_of(inputs, self.settings, everything):
             own.setdefault(key, []).append(version)
@@ -323,8 +326,8 @@ class _World:
         times = tuple(sorted(chosen))
         blocks = [Block("parquet", puts, everything, compacted=times)] if puts else []
         blocks += [Block("delete", gone, compacted=times)] if gone else []
-        self.history.logs.append(Log(group, start, tuple(blocks)))
-        instant = Instant(start, "logcompaction", inputs=tuple(inputs))
+        self.history.logs.append(Log(group, request_time, tuple(blocks)))
+        instant = Instant(request_time, "logcompaction", inputs=tuple(inputs))
         self.history.instants.append(instant)
         self.open.append(instant)
         return instant
@@ -337,9 +340,9 @@ class _World:
         partition = self.draw(st.sampled_from(groups))[0]
         groups = [g for g in groups if g[0] == partition]
         kind = self.draw(st.sampled_from(["cluster", "overwrite", "drop"]))
-        start, everything = self.tick(), self.columns(wide=True)
+        request_time, everything = self.tick(), self.columns(wide=True)
         action = "clustering" if kind == "cluster" else "replacecommit"
-        instant = Instant(start, action, replaces=tuple(groups))
+        instant = Instant(request_time, action, replaces=tuple(groups))
         instant.columns = () if kind == "cluster" else everything
         self.locked |= {*groups}
         rows: list[tuple[int, Row]] = []
@@ -351,25 +354,25 @@ class _World:
             for key in KEYS:
                 group = self.group_of(partition, key)
                 if group in groups and self.draw(st.booleans()):
-                    rows.append((start, self.values(partition, key, everything, flagged=False)))
+                    rows.append((request_time, self.values(partition, key, everything, flagged=False)))
         by_file: dict[str, list[tuple[int, Row]]] = {}
         for at, row in sorted(rows, key=lambda r: r[1]["id"]):
-            by_file.setdefault(self.new_file_id(row["id"], start), []).append((at, row))
+            by_file.setdefault(self.new_file_id(row["id"], request_time), []).append((at, row))
         for file_id, own in by_file.items():
-            self.history.bases.append(Base((partition, file_id), start, tuple(own), columns=everything))
+            self.history.bases.append(Base((partition, file_id), request_time, tuple(own), columns=everything))
         self.history.instants.append(instant)
         self.open.append(instant)
         return instant
 
-    def new_file_id(self, key: str, start: int) -> str:
+    def new_file_id(self, key: str, request_time: int) -> str:
         buckets = self.settings.buckets
         if buckets is None:
-            return f"c{start}"
-        return f"{bucket_of(record_key(key, self.settings), ('id',), buckets):08d}-{start:04d}-0000-0000-000000000000-0"
+            return f"c{request_time}"
+        return f"{bucket_of(record_key(key, self.settings), ('id',), buckets):08d}-{request_time:04d}-0000-0000-000000000000-0"
 
     def settle(self, instant: Instant) -> None:
         """From now on keys live where the replacement put them, or, after a drop, where they did."""
-        new = [b for b in self.history.bases if b.start == instant.start and b.named]
+        new = [b for b in self.history.bases if b.request_time == instant.request_time and b.named]
         buckets = self.settings.buckets
         if buckets is not None:
             self.renewed |= {(b.group[0], int(b.group[1][:8])): b.group[1] for b in new}
@@ -380,23 +383,25 @@ class _World:
 
     def clean(self) -> None:
         """Slices older than the newest base of their group go, and groups that were replaced."""
-        start = self.tick()
+        request_time = self.tick()
         removed: list[Log | Base] = []
         cleaned = {id(f) for i in self.history.instants for f in i.removed}
         for group in Oracle(self.history).groups:
             own = [f for f in self.history.files if f.group == group and id(f) not in cleaned]
-            done = [f for f in own if self.history.instant(f.start).done(start)]
+            done = [f for f in own if self.history.instant(f.request_time).done(request_time)]
             base, logs = self.live(group)
-            replaced = any(group in i.replaces and i.done(start) for i in self.history.instants)
+            replaced = any(group in i.replaces and i.done(request_time) for i in self.history.instants)
             if base is None and not replaced:
                 continue
             kept = {id(f) for f in (base, *logs)}
             if replaced and base is None and logs:
                 continue
-            twins = {id(f) for f in done if isinstance(f, Base) and base is not None and f.start == base.start}
+            twins = {
+                id(f) for f in done if isinstance(f, Base) and base is not None and f.request_time == base.request_time
+            }
             everything = bool(base) or self.draw(st.booleans())
             removed += [f for f in done if id(f) not in kept | twins and (everything or isinstance(f, Base))]
-        instant = Instant(start, "clean", removed=tuple(removed))
+        instant = Instant(request_time, "clean", removed=tuple(removed))
         instant.completion = self.tick() if self.draw(st.booleans()) else None
         self.history.instants.append(instant)
 

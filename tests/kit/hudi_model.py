@@ -70,32 +70,32 @@ class Hudi:
         self.storage.delete([LOCK])
 
     def begin(self, action: str = "deltacommit") -> str:
-        with self.locked() as start:
-            beat(self.storage, start)
-            self.put(start, action, State.REQUESTED)
-        self.put(start, action, State.INFLIGHT)
-        return start
+        with self.locked() as request_time:
+            beat(self.storage, request_time)
+            self.put(request_time, action, State.REQUESTED)
+        self.put(request_time, action, State.INFLIGHT)
+        return request_time
 
-    def complete(self, start: str, action: str = "deltacommit") -> str:
+    def complete(self, request_time: str, action: str = "deltacommit") -> str:
         with self.locked() as completion:
-            self.put(start, action, State.COMPLETED, completion, format_commit(CommitMetadata()))
-        self.storage.delete([f".hoodie/.heartbeat/{start}"])
+            self.put(request_time, action, State.COMPLETED, completion, format_commit(CommitMetadata()))
+        self.storage.delete([f".hoodie/.heartbeat/{request_time}"])
         return completion
 
     def commit(self) -> str:
         return self.complete(self.begin())
 
     def plan_rollback(self, victim: str, *files: tuple[str, str], action: str = "deltacommit") -> str:
-        with self.locked() as start:
+        with self.locked() as request_time:
             requests = tuple(RollbackRequest(partition, files=(name,)) for partition, name in files)
             plan = RollbackPlan(InstantInfo(victim, action), requests)
-            self.put(start, "rollback", State.REQUESTED, data=format_rollback_plan(plan, self.storage.url))
-        return start
+            self.put(request_time, "rollback", State.REQUESTED, data=format_rollback_plan(plan, self.storage.url))
+        return request_time
 
     def roll_back(self, victim: str) -> str:
-        start = self.plan_rollback(victim)
-        self.finish(start, victim)
-        return start
+        request_time = self.plan_rollback(victim)
+        self.finish(request_time, victim)
+        return request_time
 
     def finish(self, rollback: str, victim: str) -> None:
         with self.locked() as completion:
@@ -103,19 +103,23 @@ class Hudi:
             done = format_rollback_metadata(RollbackMetadata(rollback, (InstantInfo(victim, "deltacommit"),)))
             self.put(rollback, "rollback", State.COMPLETED, completion, done)
 
-    def archive(self, start: str) -> None:
+    def archive(self, request_time: str) -> None:
         """Moves one completed write into the history."""
         with self.locked():
-            done = present(load_timeline(TableAt(self.storage, CONFIG, self.clock)).write(start))
-            row = ArchivedInstant(start, done.completion_time, "deltacommit", format_commit(CommitMetadata()), None)
-            put_history(self.storage, {history_file_name(start, start, 0): write_history([row])}, 1)
-            self.storage.delete([f"{TIMELINE}/{name}" for name in names(self.storage) if name.startswith(start)])
+            done = present(load_timeline(TableAt(self.storage, CONFIG, self.clock)).write(request_time))
+            row = ArchivedInstant(
+                request_time, done.completion_time, "deltacommit", format_commit(CommitMetadata()), None
+            )
+            put_history(self.storage, {history_file_name(request_time, request_time, 0): write_history([row])}, 1)
+            self.storage.delete([f"{TIMELINE}/{name}" for name in names(self.storage) if name.startswith(request_time)])
 
-    def put(self, start: str, action: str, state: State, completion: str | None = None, data: bytes = b"") -> None:
-        self.storage.create(f"{TIMELINE}/{TimelineFileName(start, completion, action, state).format()}", data)
+    def put(
+        self, request_time: str, action: str, state: State, completion: str | None = None, data: bytes = b""
+    ) -> None:
+        self.storage.create(f"{TIMELINE}/{TimelineFileName(request_time, completion, action, state).format()}", data)
 
-    def remove(self, start: str, *states: State, action: str = "deltacommit") -> None:
-        self.storage.delete([f"{TIMELINE}/{TimelineFileName(start, None, action, s).format()}" for s in states])
+    def remove(self, request_time: str, *states: State, action: str = "deltacommit") -> None:
+        self.storage.delete([f"{TIMELINE}/{TimelineFileName(request_time, None, action, s).format()}" for s in states])
 
 
 class Killed(BaseException):
@@ -184,9 +188,9 @@ def killed(storage: MemoryStorage, call: str, name: str, act: Callable[[Ledger],
     storage.delete([LOCK])
 
 
-def decided_but_dead(storage: MemoryStorage, start: str) -> None:
+def decided_but_dead(storage: MemoryStorage, request_time: str) -> None:
     """A writer decides to publish and dies before anybody can see it on the timeline."""
-    killed(storage, "copy", r"\.deltacommit$", lambda dying: publish(dying, "a", start))
+    killed(storage, "copy", r"\.deltacommit$", lambda dying: publish(dying, "a", request_time))
     assert (newest := shared(storage).newest()).kind == "publish"
     assert newest.files[0][1] not in storage._objects
 

@@ -55,8 +55,8 @@ class Lake:
         return open_table(self.storage)._config
 
     def plan(self, **changes: Any) -> WritePlan:
-        start = changes.pop("start", t(10 * self.writes + 1))
-        return WritePlan(self.storage.url, (), start, self.schema, self.config, self.buckets, **changes)
+        request_time = changes.pop("request_time", t(10 * self.writes + 1))
+        return WritePlan(self.storage.url, (), request_time, self.schema, self.config, self.buckets, **changes)
 
     def write(self, rows: pa.Table | list[dict[str, Any]], task: int = 0, **changes: Any) -> list[StagedFile]:
         plan = self.plan(**changes)
@@ -72,11 +72,11 @@ class Lake:
     def publish(self, plan: WritePlan, files: list[StagedFile]) -> None:
         self.writes += 1
         extra = {"schema": table_schema_text(self.schema, "lake-1")}
-        metadata = CommitMetadata(write_stats(files, plan.start), extra=extra, operation="UPSERT")
-        folder, completion = ".hoodie/timeline", str(int(plan.start) + 1)
-        self.storage.create(f"{folder}/{plan.start}.deltacommit.requested", b"")
-        self.storage.create(f"{folder}/{plan.start}.deltacommit.inflight", b"")
-        self.storage.create(f"{folder}/{plan.start}_{completion}.deltacommit", format_commit(metadata))
+        metadata = CommitMetadata(write_stats(files, plan.request_time), extra=extra, operation="UPSERT")
+        folder, completion = ".hoodie/timeline", str(int(plan.request_time) + 1)
+        self.storage.create(f"{folder}/{plan.request_time}.deltacommit.requested", b"")
+        self.storage.create(f"{folder}/{plan.request_time}.deltacommit.inflight", b"")
+        self.storage.create(f"{folder}/{plan.request_time}_{completion}.deltacommit", format_commit(metadata))
 
     def rows(self, by: str = "id") -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = open_table(self.storage).to_arrow().sort_by(by).to_pylist()

@@ -75,7 +75,7 @@ class Block:
 @dataclass(frozen=True)
 class Log:
     group: Group
-    start: int
+    request_time: int
     blocks: tuple[Block, ...]
     version: int = 1
     token: str = "1-0-1"
@@ -84,7 +84,7 @@ class Log:
 @dataclass(frozen=True)
 class Base:
     group: Group
-    start: int
+    request_time: int
     rows: tuple[tuple[int, Row], ...]
     """The request time of each row's writer, and its values."""
     token: str = "1-0-1"
@@ -95,7 +95,7 @@ class Base:
 
 @dataclass
 class Instant:
-    start: int
+    request_time: int
     action: str
     """As on the pending file: deltacommit, compaction, logcompaction, replacecommit, clustering, clean."""
     completion: int | None = None
@@ -104,7 +104,7 @@ class Instant:
     inputs: tuple[Log | Base, ...] = ()
     """What a compaction's plan names."""
     removed: tuple[Log | Base, ...] = ()
-    """What a clean deletes, from its start on."""
+    """What a clean deletes, from its request time on."""
     rolled_back_at: int | None = None
     leaves_files: bool = True
 
@@ -129,8 +129,8 @@ class History:
     def files(self) -> list[Log | Base]:
         return [*self.logs, *self.bases]
 
-    def instant(self, start: int) -> Instant:
-        return next(i for i in self.instants if i.start == start and i.action != "clean")
+    def instant(self, request_time: int) -> Instant:
+        return next(i for i in self.instants if i.request_time == request_time and i.action != "clean")
 
     def __repr__(self) -> str:
         lines = [f"{self.settings}"]
@@ -138,21 +138,27 @@ class History:
             end = i.completion or (f"rolled back at {i.rolled_back_at}" if i.rolled_back_at else "pending")
             more = [
                 f"replaces {i.replaces}" if i.replaces else "",
-                f"inputs {sorted({f.start for f in i.inputs})}" if i.inputs else "",
+                f"inputs {sorted({f.request_time for f in i.inputs})}" if i.inputs else "",
             ]
-            more += [f"removes {[(f.group, f.start) for f in i.removed]}" if i.removed else ""]
+            more += [f"removes {[(f.group, f.request_time) for f in i.removed]}" if i.removed else ""]
             lines.append(
-                " ".join([f"{i.action}[{i.start}, {end}]", *filter(None, more), "wide" if "extra" in i.columns else ""])
+                " ".join(
+                    [
+                        f"{i.action}[{i.request_time}, {end}]",
+                        *filter(None, more),
+                        "wide" if "extra" in i.columns else "",
+                    ]
+                )
             )
         for log in self.logs:
-            lines.append(f"log {log.group} start {log.start} v{log.version} {log.token}")
+            lines.append(f"log {log.group} request time {log.request_time} v{log.version} {log.token}")
             for b in log.blocks:
                 marks = f"{'partial ' if b.partial else ''}{f'compacts {b.compacted}' if b.compacted else ''}"
                 told = [e.values if isinstance(e, Put) else (e.key, e.order) for e in b.entries]
                 lines.append(f"    {b.form} {marks}{told}")
         for base in self.bases:
             spare = "" if base.named else " NOT NAMED"
-            lines.append(f"base {base.group} start {base.start} {base.token}{spare}: {list(base.rows)}")
+            lines.append(f"base {base.group} request time {base.request_time} {base.token}{spare}: {list(base.rows)}")
         return "\n  ".join(lines)
 
 
@@ -170,50 +176,50 @@ def live_files(history: History, group: Group, now: int) -> tuple[Base | None, l
     """The base file and the logs that make up the group at a moment, logs in merging order."""
 
     def counts(file: Log | Base) -> bool:
-        if file.group != group or not history.instant(file.start).done(now):
+        if file.group != group or not history.instant(file.request_time).done(now):
             return False
         if isinstance(file, Base) and not file.named:
             return False
         for other in history.instants:
             if group in other.replaces and other.done(now):
                 assert other.completion is not None
-                if file.start != other.start and file.start < other.completion:
+                if file.request_time != other.request_time and file.request_time < other.completion:
                     return False
         return True
 
     bases = [b for b in history.bases if counts(b)]
     logs = [log for log in history.logs if counts(log)]
-    base = max(bases, key=lambda b: b.start, default=None)
+    base = max(bases, key=lambda b: b.request_time, default=None)
     if base is not None:
-        logs = [log for log in logs if (history.instant(log.start).completion or 0) > base.start]
-    return base, sorted(logs, key=lambda log: (log.start, log.version, log.token))
+        logs = [log for log in logs if (history.instant(log.request_time).completion or 0) > base.request_time]
+    return base, sorted(logs, key=lambda log: (log.request_time, log.version, log.token))
 
 
 def versions_of(logs: Iterable[Log], settings: Settings, columns: tuple[str, ...]) -> list[tuple[str, Version]]:
     """Every version in the logs with its key, in sequence; log-compacted blocks stand for the instants they name."""
     blocks = [(log, block) for log in logs for block in log.blocks]
-    names = {log.start: block.compacted for log, block in blocks if block.compacted}
-    superseded = {start for starts in names.values() for start in starts}
+    names = {log.request_time: block.compacted for log, block in blocks if block.compacted}
+    superseded = {request_time for request_times in names.values() for request_time in request_times}
 
-    def plain(start: int) -> set[int]:
-        return {s for name in names[start] for s in plain(name)} if start in names else {start}
+    def plain(request_time: int) -> set[int]:
+        return {s for name in names[request_time] for s in plain(name)} if request_time in names else {request_time}
 
-    placed = [(max(plain(log.start)), log, block) for log, block in blocks if log.start not in superseded]
+    placed = [(max(plain(log.request_time)), log, block) for log, block in blocks if log.request_time not in superseded]
     placed.sort(key=lambda p: p[0])  # stable: files and blocks of one instant stay in their order
     return [
-        (entry.key, _version(entry, block, log.start, place, settings, columns))
+        (entry.key, _version(entry, block, log.request_time, place, settings, columns))
         for place, log, block in placed
         for entry in block.entries
     ]
 
 
 def _version(
-    entry: Put | Gone, block: Block, start: int, place: int, settings: Settings, columns: tuple[str, ...]
+    entry: Put | Gone, block: Block, request_time: int, place: int, settings: Settings, columns: tuple[str, ...]
 ) -> Version:
     if isinstance(entry, Gone):
         return Version({}, place, entry.order, deleted=True)
     brought = block.columns if block.partial else columns
-    values = {name: entry.values.get(name) for name in brought} | {AT: start}
+    values = {name: entry.values.get(name) for name in brought} | {AT: request_time}
     deleted = bool(entry.values.get("_hoodie_is_deleted"))
     return Version(values, place, settings.order_of(entry.values), deleted)
 
@@ -272,10 +278,10 @@ class Oracle:
         self.groups = sorted({f.group for f in history.files})
 
     def columns(self, now: int) -> tuple[str, ...]:
-        """The table's columns: those of the completed write with the greatest start."""
+        """The table's columns: those of the completed write with the greatest request time."""
         stated = [i for i in self.history.instants if i.columns and i.done(now)]
         own = [i for i in stated if i.action not in ("compaction", "logcompaction", "clustering")] or stated
-        return max(own, key=lambda i: i.start).columns if own else ()
+        return max(own, key=lambda i: i.request_time).columns if own else ()
 
     def rows(self, now: int, columns: tuple[str, ...] | None = None) -> Rows:
         columns = self.columns(now) if columns is None else columns
@@ -301,13 +307,13 @@ class Oracle:
     def rows_without_services(self, now: int) -> Rows:
         """The same if nobody had ever compacted: every version that a completed write wrote takes part."""
         columns = self.columns(now)
-        services = {i.start for i in self.history.instants if i.action in ("compaction", "logcompaction")}
+        services = {i.request_time for i in self.history.instants if i.action in ("compaction", "logcompaction")}
         history = self.history
         bare = History(
             history.settings,
             history.instants,
-            [log for log in history.logs if log.start not in services],
-            [base for base in history.bases if base.start not in services],
+            [log for log in history.logs if log.request_time not in services],
+            [base for base in history.bases if base.request_time not in services],
         )
         return Oracle(bare).rows(now, columns)
 
@@ -321,7 +327,9 @@ class Oracle:
 
     def is_cleaned(self, moment: int, now: int) -> bool:
         """Whether a clean that had begun by `now` took away a file that a read of `moment` needs."""
-        removed = {id(f) for i in self.history.instants if i.action == "clean" and i.start <= now for f in i.removed}
+        removed = {
+            id(f) for i in self.history.instants if i.action == "clean" and i.request_time <= now for f in i.removed
+        }
         return bool(removed & self.files(moment))
 
     def changes(self, after: int | None, until: int) -> set[tuple[str, tuple[tuple[str, Any], ...]]]:

@@ -30,9 +30,9 @@ def ledger_of(s: Scene) -> Ledger:
 
 def decided(s: Scene) -> str:
     """A restore that was decided by a process which then died."""
-    start, _ = decide_restore(ledger_of(s), "dead restorer", s.writes[1].start)
-    assert start is not None
-    return start
+    request_time, _ = decide_restore(ledger_of(s), "dead restorer", s.writes[1].request_time)
+    assert request_time is not None
+    return request_time
 
 
 def check_restored(s: Scene) -> None:

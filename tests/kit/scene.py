@@ -173,7 +173,7 @@ class Write:
     completion: str | None = None
 
     @property
-    def start(self) -> str:
+    def request_time(self) -> str:
         return self.transaction.instant
 
 
@@ -209,7 +209,7 @@ class Scene:
 
     def commit(self, write: Write) -> WriteResult:
         result = write.transaction.commit()
-        assert result.instant == write.start
+        assert result.instant == write.request_time
         write.completion = result.completion_time
         return result
 
@@ -244,23 +244,23 @@ class Scene:
         return found
 
     def instants(self) -> list[tuple[str, str, str | None]]:
-        """Start, action and completion of everything on the timeline."""
+        """Request time, action and completion of everything on the timeline."""
         return [
             (i.request_time, i.action, i.completion_time)
             for i in load_timeline(TableAt(self.storage, self.table._config, self.clock))
         ]
 
     def check_times(self) -> None:
-        """No time was given twice, and every completion exceeds its own start."""
-        times = [t for start, _, completion in self.instants() for t in (start, completion) if t]
+        """No time was given twice, and every completion exceeds its own request time."""
+        times = [t for request_time, _, completion in self.instants() for t in (request_time, completion) if t]
         assert len(set(times)) == len(times)
-        assert all(completion is None or completion > start for start, _, completion in self.instants())
+        assert all(completion is None or completion > request_time for request_time, _, completion in self.instants())
 
     def model(self, moment: str) -> dict[str, dict[str, Any]]:
-        """The rows at a moment, from the rule alone: completed writes in the order of their starts, one key at a time."""
+        """The rows at a moment, from the rule alone: completed writes in the order of their request times, one key at a time."""
         done = [w for w in self.writes if w.completion is not None and w.completion <= moment]
         kept: dict[str, tuple[dict[str, Any], bool]] = {}
-        for write in sorted(done, key=lambda w: w.start):
+        for write in sorted(done, key=lambda w: w.request_time):
             for given in write.rows:
                 key = given["id"]
                 kept[key] = self._fold(kept.get(key), given, write)

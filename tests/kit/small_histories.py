@@ -23,26 +23,26 @@ def put(key: str, v: str, ts: int = 1) -> Put:
     return Put(key, row(key, v, ts))
 
 
-def log(start: int, *entries: Put | Gone, group: Group = G, version: int = 1, form: str = "avro") -> Log:
+def log(request_time: int, *entries: Put | Gone, group: Group = G, version: int = 1, form: str = "avro") -> Log:
     blocks = []
     for entry in entries:
         deletes = isinstance(entry, Gone)
         blocks.append(Block("delete" if deletes else form, (entry,), () if deletes else COLUMNS))
-    return Log(group, start, tuple(blocks), version)
+    return Log(group, request_time, tuple(blocks), version)
 
 
 def base(
-    start: int, *rows: tuple[int, dict[str, Any]], group: Group = G, token: str = "1-0-1", named: bool = True
+    request_time: int, *rows: tuple[int, dict[str, Any]], group: Group = G, token: str = "1-0-1", named: bool = True
 ) -> Base:
-    return Base(group, start, rows, token, COLUMNS, named)
+    return Base(group, request_time, rows, token, COLUMNS, named)
 
 
-def write(start: int, completion: int | None = None, **facts: Any) -> Instant:
-    return Instant(start, "deltacommit", completion, COLUMNS, **facts)
+def write(request_time: int, completion: int | None = None, **facts: Any) -> Instant:
+    return Instant(request_time, "deltacommit", completion, COLUMNS, **facts)
 
 
-def compaction(start: int, completion: int | None, *inputs: Log | Base) -> Instant:
-    return Instant(start, "compaction", completion, inputs=inputs)
+def compaction(request_time: int, completion: int | None, *inputs: Log | Base) -> Instant:
+    return Instant(request_time, "compaction", completion, inputs=inputs)
 
 
 def history(*parts: Instant | Log | Base, settings: Settings = BY_EVENT) -> History:
@@ -65,14 +65,14 @@ def told(table: lb.Table, after: int | None, until: int | None = None) -> list[t
     return sorted((r["_change_type"], r["id"], r["v"]) for r in found.to_pylist())
 
 
-def compacted(made: History, start: int, completion: int) -> History:
-    """The same history with a compaction of all that had completed before `start`."""
+def compacted(made: History, request_time: int, completion: int) -> History:
+    """The same history with a compaction of all that had completed before `request_time`."""
     oracle = Oracle(made)
-    rows = oracle.rows(start - 1)
-    files = tuple(f for f in made.files if made.instant(f.start).done(start - 1))
+    rows = oracle.rows(request_time - 1)
+    files = tuple(f for f in made.files if made.instant(f.request_time).done(request_time - 1))
     merged = tuple((r["_hoodie_commit_time"], {c: r[c] for c in COLUMNS}) for _, r in sorted(rows.items()))
-    instants = [*made.instants, compaction(start, completion, *files)]
-    return History(made.settings, instants, made.logs, [*made.bases, base(start, *merged)])
+    instants = [*made.instants, compaction(request_time, completion, *files)]
+    return History(made.settings, instants, made.logs, [*made.bases, base(request_time, *merged)])
 
 
 L1, L2, L3 = log(21, put("a", "l1")), log(30, put("b", "l2")), log(35, put("a", "l3", ts=2), put("c", "l3"))

@@ -116,11 +116,11 @@ def build_table(history: History, storage: Storage | None = None, now: int | Non
     storage = MemoryStorage("memory://built", StillClock()) if storage is None else storage
     now = 59_999 if now is None else now
     write_properties(storage, history.settings)
-    begun = [i for i in history.instants if i.start <= now]
+    begun = [i for i in history.instants if i.request_time <= now]
     removed = {id(f) for i in begun for f in i.removed}
     for file in history.files:
-        instant = history.instant(file.start)
-        lies_there = file.start <= now and id(file) not in removed and not _was_rolled_back(instant, now)
+        instant = history.instant(file.request_time)
+        lies_there = file.request_time <= now and id(file) not in removed and not _was_rolled_back(instant, now)
         if lies_there:
             put_file(storage, file, history.settings)
     for instant in begun:
@@ -138,14 +138,14 @@ def archivable(history: History, now: int) -> list[Instant]:
     """Completed instants, oldest first, that may leave the active timeline: at least one write stays that is older
     than everything which is not committed (FORMAT, section 13e), and no pending instant is passed.
     """
-    begun = sorted((i for i in history.instants if i.start <= now), key=lambda i: i.start)
-    open_starts = [i.start for i in begun if not i.done(now)]
-    first_open = min(open_starts, default=60_000)
-    older = [i for i in begun if i.start < first_open]
+    begun = sorted((i for i in history.instants if i.request_time <= now), key=lambda i: i.request_time)
+    open_request_times = [i.request_time for i in begun if not i.done(now)]
+    first_open = min(open_request_times, default=60_000)
+    older = [i for i in begun if i.request_time < first_open]
     writes = [i for i in older if i.action != "clean"]
     if not writes:
         return []
-    return [i for i in older if i.start < writes[-1].start]
+    return [i for i in older if i.request_time < writes[-1].request_time]
 
 
 # --- pieces ----------------------------------------------------------------------------------------------------------
@@ -201,8 +201,8 @@ def column_type(name: str, settings: Settings) -> pa.DataType:
 
 def file_name(file: Log | Base) -> str:
     if isinstance(file, Base):
-        return BaseFileName(file.group[1], file.token, t(file.start), ".parquet").format()
-    return LogFileName(file.group[1], t(file.start), file.version, file.token, "").format()
+        return BaseFileName(file.group[1], file.token, t(file.request_time), ".parquet").format()
+    return LogFileName(file.group[1], t(file.request_time), file.version, file.token, "").format()
 
 
 def file_path(file: Log | Base) -> str:
@@ -214,7 +214,7 @@ def put_file(storage: Storage, file: Log | Base, settings: Settings | None = Non
     partition = file.group[0]
     mark = f"{partition}/.hoodie_partition_metadata" if partition else ".hoodie_partition_metadata"
     depth = len(partition.split("/")) if partition else 0
-    storage.replace(mark, format_partition_metadata(PartitionMetadata(t(file.start), depth)))
+    storage.replace(mark, format_partition_metadata(PartitionMetadata(t(file.request_time), depth)))
     settings = settings or Settings()
     data = base_bytes(file, settings) if isinstance(file, Base) else log_bytes(file, settings)
     storage.replace(file_path(file), data)
@@ -234,7 +234,7 @@ def log_bytes(log: Log, settings: Settings) -> bytes:
 
 
 def _log_block(log: Log, block: Block, settings: Settings) -> LogBlock:
-    header = {HeaderKey.INSTANT_TIME: t(log.start)}
+    header = {HeaderKey.INSTANT_TIME: t(log.request_time)}
     if block.compacted:
         header[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(t(s) for s in block.compacted)
     if block.partial:
@@ -243,7 +243,7 @@ def _log_block(log: Log, block: Block, settings: Settings) -> LogBlock:
     if block.form == "delete":
         content = _deletes([e for e in block.entries if isinstance(e, Gone)], log.group[0], settings)
     else:
-        rows = [(log.start, e.key, e.values) for e in block.entries if isinstance(e, Put)]
+        rows = [(log.request_time, e.key, e.values) for e in block.entries if isinstance(e, Put)]
         table = _with_meta(rows, block.columns, log.group, log.group[1], settings)
         header[HeaderKey.SCHEMA] = format_avro_schema(table.schema, "built_record", "hoodie.built")
         if block.form == "avro":
@@ -306,7 +306,7 @@ def timeline_path(instant: Instant, state: State) -> str:
     done = state is State.COMPLETED
     action = COMPLETED_ACTION.get(instant.action, instant.action) if done else instant.action
     completion = t(instant.completion or 0) if done else None
-    return f"{TIMELINE}/{TimelineFileName(t(instant.start), completion, action, state).format()}"
+    return f"{TIMELINE}/{TimelineFileName(t(instant.request_time), completion, action, state).format()}"
 
 
 def _put_state(storage: Storage, instant: Instant, state: State, data: bytes) -> None:
@@ -330,7 +330,7 @@ def instant_bytes(history: History, instant: Instant, url: str) -> tuple[bytes, 
 def _metadata(history: History, instant: Instant) -> CommitMetadata:
     stats: dict[str, tuple[WriteStat, ...]] = {}
     for file in history.files:
-        if file.start == instant.start and (isinstance(file, Log) or file.named):
+        if file.request_time == instant.request_time and (isinstance(file, Log) or file.named):
             stat = WriteStat(file_id=file.group[1], path=file_path(file), partition_path=file.group[0], num_writes=1)
             if isinstance(file, Log):
                 stat = replace(stat, log_files=(file_name(file),))
@@ -353,8 +353,10 @@ def _plan(instant: Instant) -> CompactionPlan:
     for (partition, file_id), files in by_group.items():
         base = next((f for f in files if isinstance(f, Base)), None)
         logs = tuple(file_name(f) for f in files if isinstance(f, Log))
-        start = base.start if base else min(f.start for f in files)
-        operations.append(CompactionOperation(file_id, partition, t(start), logs, file_name(base) if base else None))
+        request_time = base.request_time if base else min(f.request_time for f in files)
+        operations.append(
+            CompactionOperation(file_id, partition, t(request_time), logs, file_name(base) if base else None)
+        )
     return CompactionPlan(tuple(operations))
 
 
@@ -365,8 +367,8 @@ def _clean_bytes(instant: Instant, url: str) -> tuple[bytes, bytes]:
     policy = "KEEP_LATEST_COMMITS"
     plan = CleanPlan(policy, names)
     done = CleanMetadata(
-        t(instant.start),
-        t(instant.start),
+        t(instant.request_time),
+        t(instant.request_time),
         {p: CleanedPartition(policy, n) for p, n in names.items()},
         len(instant.removed),
     )
@@ -382,7 +384,9 @@ def archive(storage: Storage, history: History, instants: Sequence[Instant], *, 
         requested, completed = instant_bytes(history, instant, storage.url)
         action = COMPLETED_ACTION.get(instant.action, instant.action)
         assert instant.completion is not None
-        rows.append(ArchivedInstant(t(instant.start), t(instant.completion), action, completed, requested or None))
+        rows.append(
+            ArchivedInstant(t(instant.request_time), t(instant.completion), action, completed, requested or None)
+        )
     name = history_file_name(rows[0].request_time, rows[-1].request_time, 0)
     put_history(storage, {name: write_history(rows)}, 1)
     if delete:

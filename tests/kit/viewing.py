@@ -34,15 +34,16 @@ def long_facts(count: int, writers: int = 12, groups: int = 16) -> Facts:
     every = [GroupId(f"day={n % 4}", f"{n:08d}-0000-4000-8000-000000000000-0") for n in range(groups)]
 
     def seen(n: int) -> Seen:
-        start, end = (format_instant_time(NOON + 700 * n + more, zone) for more in (0, 2000 + 90 * (n % 37)))
+        request_time, end = (format_instant_time(NOON + 700 * n + more, zone) for more in (0, 2000 + 90 * (n % 37)))
         if n % 50 == 49:
             plan = tuple(PlannedGroup(group, 3, has_base=True) for group in every[:4])
             return Seen(
-                Instant(start, "commit", State.COMPLETED, end, "compaction"), Details("COMPACT", None, 900, plan=plan)
+                Instant(request_time, "commit", State.COMPLETED, end, "compaction"),
+                Details("COMPACT", None, 900, plan=plan),
             )
-        files = tuple(_file(every[(n + 5 * k) % groups], start) for k in range(4))
+        files = tuple(_file(every[(n + 5 * k) % groups], request_time) for k in range(4))
         return Seen(
-            Instant(start, "deltacommit", State.COMPLETED, end),
+            Instant(request_time, "deltacommit", State.COMPLETED, end),
             Details("UPSERT", f"writer-{n % writers}", 1000, files),
             n < 1000,
         )
@@ -57,5 +58,5 @@ def long_facts(count: int, writers: int = 12, groups: int = 16) -> Facts:
     )
 
 
-def _file(group: GroupId, start: str) -> WrittenFile:
-    return WrittenFile(group, LogFileName(group.file_id, start, 1, "17-45-103", "").format(), 123_456, 250)
+def _file(group: GroupId, request_time: str) -> WrittenFile:
+    return WrittenFile(group, LogFileName(group.file_id, request_time, 1, "17-45-103", "").format(), 123_456, 250)

@@ -34,23 +34,23 @@ def check_bases(life: Life, moment: str | None = None, columns: World | None = N
         assert {kind.identity(row): row for row in given} == (columns or life.world).rows(), "nothing is in logs"
 
 
-def _worlds_of(life: Life, start: str) -> list[World]:
+def _worlds_of(life: Life, request_time: str) -> list[World]:
     """The tables that a base file may be of: after the write that made it, or when the service that made it was planned.
 
     A service leaves in log files what began after the oldest writer that was open then: its rows may belong in between.
     """
-    write = next((done for done in life.done if done.start == start), None)
+    write = next((done for done in life.done if done.request_time == request_time), None)
     if write is None:
-        earlier = [world for time, world in life.past if time < start]
-        return earlier if _had_open(life, start) else earlier[-1:]
+        earlier = [world for time, world in life.past if time < request_time]
+        return earlier if _had_open(life, request_time) else earlier[-1:]
     if life.kind.concurrency == "nbcc":
         return []  # others may have published newer rows of the same keys, which lie in logs
     return [world for time, world in life.past if time == write.completion]
 
 
-def _had_open(life: Life, start: str) -> bool:
-    ended = {done.start: done.completion for done in life.done}
-    return any(begun < start < ended.get(begun, "9") for begun in life.begun)
+def _had_open(life: Life, request_time: str) -> bool:
+    ended = {done.request_time: done.completion for done in life.done}
+    return any(begun < request_time < ended.get(begun, "9") for begun in life.begun)
 
 
 def _is_all_based(snapshot: Snapshot) -> bool:

@@ -14,21 +14,21 @@ def check_captured(life: Life) -> None:
     fresh, life.fresh = life.fresh, None
     if not life.kind.captures or fresh is None:
         return
-    start, old, new = fresh
+    request_time, old, new = fresh
     kind = life.kind
     # A key that moves to another partition goes in one and comes in the other.
-    told = _fitted(cdc_events(life.other, start, kind.identity), new)
+    told = _fitted(cdc_events(life.other, request_time, kind.identity), new)
     before = World(new.columns, old.versions).rows()
     expected = differences(before, new.rows())
     if kind.table_type == "mor" or kind.captures == "DATA_BEFORE_AFTER":
-        check_same(told, expected, f"captured by {start}")
+        check_same(told, expected, f"captured by {request_time}")
     elif not kind.is_global:  # whose moved rows are told in two places, and here not in full
         # Of rows that are told in part nobody can tell whether an update changed anything.
         has_before = kind.captures == "DATA_BEFORE"
         sure = [_part(event, has_before) for event in told if event[0] != "u"]
-        check_same(sure, [_part(e, has_before) for e in expected if e[0] != "u"], f"captured by {start}")
+        check_same(sure, [_part(e, has_before) for e in expected if e[0] != "u"], f"captured by {request_time}")
         updates = [_part(event, has_before) for event in told]
-        assert all(_part(event, has_before) in updates for event in expected), f"captured by {start}"
+        assert all(_part(event, has_before) in updates for event in expected), f"captured by {request_time}"
 
 
 def _part(event: Event, has_before: bool) -> Event:

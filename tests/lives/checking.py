@@ -93,8 +93,8 @@ def check_around(life: Life) -> None:
     listed = life.other.timeline(archived=True)
     str(listed)
     for done in life.done[-5:]:
-        str(life.other.why(done.start))
-        assert life.other.status(done.start) in ("published", "refused")
+        str(life.other.why(done.request_time))
+        assert life.other.status(done.request_time) in ("published", "refused")
     for made in life.open.values():
         str(life.other.why(made.transaction.instant))
 

@@ -43,7 +43,7 @@ class Open:
 class Done:
     """A completed write."""
 
-    start: str
+    request_time: str
     completion: str
     operation: str
     partitions: frozenset[Any] | None

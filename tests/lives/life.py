@@ -30,7 +30,7 @@ class Life:
         self.past: list[tuple[str, World]] = [(first, self.world)]
         self.open: dict[str, Open] = {}
         self.begun: list[str] = []
-        """The starts of all of them."""
+        """The request times of all of them."""
         self.done: list[Done] = []
         self.plans: dict[str, tuple[str, str]] = {}
         """Names, kinds and instants of plans that nobody has run."""
@@ -47,7 +47,7 @@ class Life:
         """Readers that read later."""
         self.refusals: list[str] = []
         self.fresh: tuple[str, World, World] | None = None
-        """The start of the last write, and the table before and after it."""
+        """The request time of the last write, and the table before and after it."""
         self.waited = self.checks = self.archivings = 0
 
     # --- writes ------------------------------------------------------------------------------------------------------

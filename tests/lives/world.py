@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must be in a table, from the documented rules alone: a dictionary of the versions of each row.
 
-A version ranks by its ordering values (if there are any), then by the start of its writer, then by its place in the
+A version ranks by its ordering values (if there are any), then by the request time of its writer, then by its place in the
 write. A delete is a version like any other; a partial update lies on top of what ranks below it. Where writes look at the
 table before they write (copy-on-write, looked-up keys), nothing is left of a row but what it is now.
 """
@@ -22,7 +22,7 @@ class Version:
     """One write of one row."""
 
     order: tuple[Any, ...]
-    start: str
+    request_time: str
     place: int
     values: Row | None
     """None: a delete."""
@@ -51,10 +51,10 @@ class World:
         found = ((key, _folded(versions)) for key, versions in self.versions.items())
         return {key: self._full(row) for key, row in found if row is not None}
 
-    def after(self, kind: Kind, changes: Iterable[Change], start: str) -> World:
-        """The table after a write that began at `start`."""
+    def after(self, kind: Kind, changes: Iterable[Change], request_time: str) -> World:
+        """The table after a write that began at `request_time`."""
         versions = dict(self.versions)
-        made = [(_version(kind, c, start, place), kind.identity(c.row)) for place, c in enumerate(changes)]
+        made = [(_version(kind, c, request_time, place), kind.identity(c.row)) for place, c in enumerate(changes)]
         for new, key in sorted(made, key=lambda one: (one[0].order, one[0].place)):
             old = versions.get(key, ())
             if kind.is_global and _stays(kind, old, new):
@@ -137,14 +137,14 @@ def _untimed(changes: Any) -> list[Row]:
     return [{n: v for n, v in row.items() if n != "_commit_completion_time"} for row in changes.to_arrow().to_pylist()]
 
 
-def _version(kind: Kind, change: Change, start: str, place: int) -> Version:
+def _version(kind: Kind, change: Change, request_time: str, place: int) -> Version:
     order = tuple(change.row.get(name) for name in kind.ordering)
     is_delete = change.is_delete or bool(change.row.get(SOFT))
-    return Version(order, start, place, None if is_delete else dict(change.row), change.is_partial)
+    return Version(order, request_time, place, None if is_delete else dict(change.row), change.is_partial)
 
 
 def _kept(old: tuple[Version, ...], new: Version) -> tuple[Version, ...]:
-    return tuple(sorted((*old, new), key=lambda v: (v.order, v.start, v.place)))
+    return tuple(sorted((*old, new), key=lambda v: (v.order, v.request_time, v.place)))
 
 
 def _stays(kind: Kind, old: tuple[Version, ...], new: Version) -> bool:

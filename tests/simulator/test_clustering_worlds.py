@@ -33,7 +33,7 @@ pytestmark = pytest.mark.simulator
 SWITCHES = [pytest.param(1, id="one switch"), pytest.param(2, id="two switches", marks=pytest.mark.slow)]
 MODES = ("protected", "gives way")
 both_ways = pytest.mark.parametrize(
-    "strategy", [Strategy.BY_START, Strategy.BY_COMPLETION], ids=["start", "completion"]
+    "strategy", [Strategy.BY_REQUEST_TIME, Strategy.BY_COMPLETION], ids=["request time", "completion"]
 )
 
 
@@ -90,7 +90,10 @@ def test_a_write_of_another_group_and_a_clustering_do_not_hinder_each_other(mode
     objects, now_ms, _ = scenery(mode)
     scene, group = (objects, now_ms), GroupId("", "abc00000-0000-0000-0000-000000000000-0")
     seen = set()
-    bodies = {"c": clusterer, "w": writer(group, Strategy.BY_START, updates_allowed=mode == "gives way", is_new=True)}
+    bodies = {
+        "c": clusterer,
+        "w": writer(group, Strategy.BY_REQUEST_TIME, updates_allowed=mode == "gives way", is_new=True),
+    }
     for played in play(scene, bodies, switches):
         seen.add((type(played.ends["c"]).__name__, type(played.ends["w"]).__name__))
     assert seen == {("ClusteringResult", "str")}
@@ -107,8 +110,8 @@ def grove_with_logs() -> tuple[dict[str, bytes], int]:
 
 
 def compactor(actor: Actor) -> Any:
-    start = plan_compaction(actor.ledger)
-    return None if start is None else run_plan(actor.opened, start, TINY)
+    request_time = plan_compaction(actor.ledger)
+    return None if request_time is None else run_plan(actor.opened, request_time, TINY)
 
 
 def judge_plans(played: Played) -> None:

@@ -34,7 +34,7 @@ from tests.kit.scene import Scene, TickingClock, make_table, table_on
 
 pytestmark = [pytest.mark.simulator]
 
-STARTS = "SimpleConcurrentFileWritesConflictResolutionStrategy"
+REQUEST_TIMES = "SimpleConcurrentFileWritesConflictResolutionStrategy"
 ENDS = "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy"
 S1 = pa.schema([("id", pa.string()), ("ts", pa.int64())])
 WITH_NAMES = S1.append(pa.field("by", pa.string()))
@@ -43,7 +43,7 @@ S3 = S1.append(pa.field("y", pa.string()))
 by_call = pytest.mark.parametrize(
     "switches", [pytest.param(1, id="one switch"), pytest.param(2, id="two switches", marks=pytest.mark.slow)]
 )
-both_ways = pytest.mark.parametrize("strategy", [STARTS, ENDS], ids=["by start", "by completion"])
+both_ways = pytest.mark.parametrize("strategy", [REQUEST_TIMES, ENDS], ids=["by request time", "by completion"])
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class End:
     """How a write ended, as its process was told."""
 
     label: str
-    start: str
+    request_time: str
     completion: str | None
     error: Exception | None = None
     begun: frozenset[str] | None = None
@@ -63,7 +63,7 @@ class End:
         return self.completion is not None and other.completion is not None and not (self < other or other < self)
 
     def __lt__(self, other: End) -> bool:
-        return self.completion is not None and self.completion < other.start
+        return self.completion is not None and self.completion < other.request_time
 
 
 def row(key: str) -> pa.Table:
@@ -148,10 +148,10 @@ def check_refusals(ends: Sequence[End], places: Mapping[str, str], planned: str 
             assert not one.met(other), (one, other)
     for end in ends:
         rivals = [o for o in ends if o is not end and places[o.label] == places[end.label] and o.completion is not None]
-        met_plan = planned is not None and planned > end.start
+        met_plan = planned is not None and planned > end.request_time
         if end.completion is None:
             assert isinstance(end.error, WriteConflict)
-            assert met_plan or any((rival.completion or "") > end.start for rival in rivals), end
+            assert met_plan or any((rival.completion or "") > end.request_time for rival in rivals), end
         elif met_plan:
             assert planned is not None and planned > end.completion, (
                 "it was planned before the write was published, and after it began"
@@ -223,7 +223,7 @@ def repeating(key: str) -> Callable[[Actor], End]:
 def check_repeated(played: Played, ends: Sequence[End], places: Mapping[str, str]) -> None:
     """Both are there; those of one key in one order by every clock: whoever began later ended later, and its row stays."""
     assert all(end.completion is not None for end in ends)
-    one, other = sorted(ends, key=lambda end: end.start)
+    one, other = sorted(ends, key=lambda end: end.request_time)
     assert names_of(played) == {places[end.label]: end.label for end in (one, other)}, (one, other)
     if places[one.label] == places[other.label]:
         assert (one.completion or "") < (other.completion or ""), (one, other)
@@ -237,11 +237,11 @@ def names_of(played: Played) -> dict[str, str]:
 SHARED = {("a", "a"): "one key", ("a", "e"): "one bucket", ("a", "b"): "two buckets"}
 REPEATED = [
     pytest.param(strategy, keys, 1, id=f"{name}, {what}")
-    for name, strategy in (("by start", STARTS), ("by completion", ENDS))
+    for name, strategy in (("by request time", REQUEST_TIMES), ("by completion", ENDS))
     for keys, what in SHARED.items()
 ]
 LONGER_REPEATED = [
-    pytest.param(STARTS, keys, 2, id=f"{SHARED[keys]}, two switches", marks=pytest.mark.slow)
+    pytest.param(REQUEST_TIMES, keys, 2, id=f"{SHARED[keys]}, two switches", marks=pytest.mark.slow)
     for keys in (("a", "a"), ("a", "e"))
 ]
 
@@ -285,7 +285,7 @@ def check_schemas(first: Names, ends: Sequence[End], schemas: Mapping[str, pa.Sc
     line: list[tuple[str, Names]] = [("", first)]
 
     def could_see(end: End) -> bool:
-        at_start = max(at for at, (since, _) in enumerate(line) if since < end.start)
+        at_start = max(at for at, (since, _) in enumerate(line) if since < end.request_time)
         return end.begun in [names for _, names in line[at_start:]]
 
     for end in done:
@@ -326,7 +326,7 @@ LONGER = [
 def test_schemas_form_one_line(pair: str, concurrency: str, switches: int, *, has_schema: bool) -> None:
     schemas = dict(zip(("one", "two"), PAIRS[pair], strict=True))
     bodies = {name: writer(rows(schemas[name], key)) for name, key in (("one", "a"), ("two", "b"))}
-    objects = table_objects(STARTS, concurrency, has_schema=has_schema)
+    objects = table_objects(REQUEST_TIMES, concurrency, has_schema=has_schema)
     for played, ends in play(objects, bodies, switches=switches):
         last = played.afterwards(lambda a: frozenset(table_on(a.storage, a.process.clock).schema.names))
         check_schemas(frozenset(S1.names) if has_schema else None, ends, schemas, last)
@@ -413,7 +413,7 @@ def test_a_repeated_write_that_passes_over_every_rival_is_found(
 ) -> None:
     monkeypatch.setattr(Rivals, "_is_accounted_for", lambda self, rival: rival.is_completed)
     with pytest.raises(AssertionError, match="End"):
-        test_writes_that_repeat_themselves_come_one_after_the_other(STARTS, keys, kind, 1)
+        test_writes_that_repeat_themselves_come_one_after_the_other(REQUEST_TIMES, keys, kind, 1)
 
 
 def test_a_schema_that_is_not_looked_at_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,10 +52,16 @@ def make_table(path: Path, schema: str = COLUMNS, **more: Any) -> lb.Table:
     return lb.Table.create(path, schema, record_keys="id", buckets=3, **({"ordering_fields": "ts"} | more))
 
 
-def plan_for(table: lb.Table, start: str = "20260101000000001", **more: Any) -> WritePlan:
+def plan_for(table: lb.Table, request_time: str = "20260101000000001", **more: Any) -> WritePlan:
     config, _ = load_config(open_storage(table.path))
     return WritePlan(
-        url=table.path, options=(), start=start, schema=table.schema, config=config, buckets=config.buckets or 1, **more
+        url=table.path,
+        options=(),
+        request_time=request_time,
+        schema=table.schema,
+        config=config,
+        buckets=config.buckets or 1,
+        **more,
     )
 
 
@@ -308,7 +314,7 @@ def test_a_partition_whose_number_would_be_read_out_of_order_is_refused(
     with pytest.raises(lb.InvalidArgument, match="more than one write can number"):
         write(plan, frame, first_task=9999)
     take_road("shuffle", monkeypatch)
-    files, next_task = write(replace(plan, start="20260101000000002"), frame, first_task=9999)
+    files, next_task = write(replace(plan, request_time="20260101000000002"), frame, first_task=9999)
     assert {file.name.rpartition("_")[2] for file in files} == {"9999-0-0"} and next_task == 10_000
 
 

@@ -210,7 +210,7 @@ class Reads:
         return load_story(self._storage, self._clock, instant)
 
     def detail(self, instant: str) -> list[Detail]:
-        """All that the files of an instant say: metadata, plan, written files. Several, if a savepoint shares its start."""
+        """All that the files of an instant say: metadata, plan, written files. Several, if a savepoint shares its request time."""
         return load_details(self._table, instant)
 
     def _read(self, as_of: Time | None, read: Callable[[Snapshot], T]) -> T:

@@ -99,17 +99,17 @@ class Detail:
         }
 
 
-def load_details(table: TableAt, start: str) -> list[Detail]:
-    """All that began at `start`: a write and its savepoint share it. InvalidArgument if there is nothing."""
-    own = [i for i in load_timeline(table).active if i.request_time == start]
+def load_details(table: TableAt, request_time: str) -> list[Detail]:
+    """All that began at `request_time`: a write and its savepoint share it. InvalidArgument if there is nothing."""
+    own = [i for i in load_timeline(table).active if i.request_time == request_time]
     found = [_active(table, instant) for instant in own]
     if not any(d.instant.action != "savepoint" for d in found):
-        found += list(_archived(table, start))
+        found += list(_archived(table, request_time))
     if not found:
         raise InvalidArgument(
-            f"{table.storage.url} has no instant {start[:60]!r}, active or archived. Nothing was changed. `lakebraid timeline` "
+            f"{table.storage.url} has no instant {request_time[:60]!r}, active or archived. Nothing was changed. `lakebraid timeline` "
             "lists them; `lakebraid why` also knows of those that were taken back.",
-            instant=start,
+            instant=request_time,
         )
     return found
 
@@ -146,21 +146,21 @@ def _active(table: TableAt, instant: Instant) -> Detail:
     )
 
 
-def _archived(table: TableAt, start: str) -> Iterator[Detail]:
+def _archived(table: TableAt, request_time: str) -> Iterator[Detail]:
     for row in history_rows(table, load_manifest(table).files):
-        if row.request_time != start:
+        if row.request_time != request_time:
             continue
-        instant = Instant(start, row.action, State.COMPLETED, row.completion_time)
+        instant = Instant(request_time, row.action, State.COMPLETED, row.completion_time)
         metadata, parse = None, COMPLETED.get(row.action)
         problems = []
         try:
-            metadata = parse(row.metadata or b"", f"archived {start}") if parse else None
+            metadata = parse(row.metadata or b"", f"archived {request_time}") if parse else None
         except CorruptFile as error:
             problems.append(error.message)
         plan = None
         for kind in (row.action, "compaction", "clustering") if row.plan else ():
             with contextlib.suppress(CorruptFile):
-                plan = plan or (PLANS[kind](row.plan or b"", f"archived {start}") if kind in PLANS else None)
+                plan = plan or (PLANS[kind](row.plan or b"", f"archived {request_time}") if kind in PLANS else None)
         files = tuple(_files(table.storage, metadata))
         yield Detail(instant, is_archived=True, metadata=metadata, plan=plan, files=files, problems=tuple(problems))
 

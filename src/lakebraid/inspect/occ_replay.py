@@ -15,7 +15,7 @@ from lakebraid.table.loading import load_commit, load_timeline
 
 @dataclass(frozen=True, slots=True)
 class Hindsight:
-    """How many writes there were on the active timeline, and the starts of those that would have been refused."""
+    """How many writes there were on the active timeline, and the request times of those that would have been refused."""
 
     writes: int
     refused: tuple[str, ...]

@@ -175,7 +175,7 @@ def load_status(storage: Storage, clock: Clock) -> Status:
         writers=look.writers(view),
         plans=look.plans(view, ledger),
         compaction=lag,
-        rollbacks={start: undoing.victim for start, undoing in sorted(look.state.rollbacks.items())},
+        rollbacks={request_time: undoing.victim for request_time, undoing in sorted(look.state.rollbacks.items())},
         cleans=tuple(sorted(look.state.cleans)),
         restores=tuple(sorted(look.state.restores)),
         leases=tuple(HolderStatus(v.holder, v.time, look.age_ms(v.time)) for v in look.state.leases.values()),
@@ -204,18 +204,18 @@ class _Look:
 
     def writers(self, view: View) -> tuple[WriterStatus, ...]:
         found = []
-        for start, write in sorted(open_writes_of(view, self.state).items()):
-            beat = self.beat_age_ms(start)
-            is_hudi = start not in self.state.open
+        for request_time, write in sorted(open_writes_of(view, self.state).items()):
+            beat = self.beat_age_ms(request_time)
+            is_hudi = request_time not in self.state.open
             found.append(
                 WriterStatus(
-                    start,
+                    request_time,
                     write.action,
-                    self.age_ms(start),
+                    self.age_ms(request_time),
                     beat,
-                    self.is_silent(start),
+                    self.is_silent(request_time),
                     is_hudi,
-                    "Apache Hudi" if is_hudi else self.state.writer_of(start),
+                    "Apache Hudi" if is_hudi else self.state.writer_of(request_time),
                 )
             )
         return tuple(found)
@@ -223,21 +223,21 @@ class _Look:
     def plans(self, view: View, ledger: Ledger) -> tuple[PlanStatus, ...]:
         found = []
         for instant in view.timeline.pending:
-            start = instant.request_time
-            if instant.kind not in COMPLETED_AS or start in self.state.gone:
+            request_time = instant.request_time
+            if instant.kind not in COMPLETED_AS or request_time in self.state.gone:
                 continue
-            plan = self.state.plans.get(start)
+            plan = self.state.plans.get(request_time)
             groups = None
             with contextlib.suppress(CorruptFile, ObjectNotFound):
                 groups = len({part.group for part in load_planned(ledger.table, instant)})
             found.append(
                 PlanStatus(
-                    start,
+                    request_time,
                     instant.kind,
-                    self.age_ms(start),
+                    self.age_ms(request_time),
                     is_claimed=bool(plan.claimant) if plan else instant.state.value == "INFLIGHT",
-                    beat_age_ms=self.beat_age_ms(start),
-                    is_silent=self.is_silent(start),
+                    beat_age_ms=self.beat_age_ms(request_time),
+                    is_silent=self.is_silent(request_time),
                     is_removable=plan is not None and plan.is_removable,
                     groups=groups,
                     blocks="writers of its groups" if instant.kind == "clustering" and not self.gives_way else "",
@@ -245,21 +245,21 @@ class _Look:
             )
         return tuple(found)
 
-    def age_ms(self, start: str) -> int:
+    def age_ms(self, request_time: str) -> int:
         try:
-            return max(self.now_ms - parse_instant_time(start, self.table.config.zone), 0)
+            return max(self.now_ms - parse_instant_time(request_time, self.table.config.zone), 0)
         except InvalidArgument:
             return 0  # a mark of Hudi's, or "never", which no calendar has
 
-    def beat_age_ms(self, start: str) -> int | None:
+    def beat_age_ms(self, request_time: str) -> int | None:
         try:
-            return max(self.now_ms - self.table.storage.info(heartbeat_name(start)).modified_ms, 0)
+            return max(self.now_ms - self.table.storage.info(heartbeat_name(request_time)).modified_ms, 0)
         except ObjectNotFound:
             return None
 
-    def is_silent(self, start: str) -> bool:
-        beat = self.beat_age_ms(start)
-        return (self.age_ms(start) if beat is None else beat) >= silence_ms_max(self.table.config)
+    def is_silent(self, request_time: str) -> bool:
+        beat = self.beat_age_ms(request_time)
+        return (self.age_ms(request_time) if beat is None else beat) >= silence_ms_max(self.table.config)
 
     def lock_owner(self) -> str | None:
         for name in (FILE_LOCK, LEASE_LOCK):

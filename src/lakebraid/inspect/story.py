@@ -91,15 +91,15 @@ class Story:
         return _text(self)
 
 
-def load_story(storage: Storage, clock: Clock, start: str) -> Story:
-    """The story of the instant that began at `start`. InvalidArgument if that is no instant time."""
-    if not is_instant_time(start):
+def load_story(storage: Storage, clock: Clock, request_time: str) -> Story:
+    """The story of the instant that began at `request_time`. InvalidArgument if that is no instant time."""
+    if not is_instant_time(request_time):
         raise InvalidArgument(
-            f"{start[:60]!r} is no instant: give its 17 digits, as `lakebraid timeline` shows them. Nothing was changed."
+            f"{request_time[:60]!r} is no instant: give its 17 digits, as `lakebraid timeline` shows them. Nothing was changed."
         )
     config, properties = load_config(storage)
     evidence = load_evidence(TableAt(storage, config, clock), properties)
-    story = _told_by_files(evidence, start)
+    story = _told_by_files(evidence, request_time)
     return story if evidence.entry is None else _decided(storage, story)
 
 
@@ -134,24 +134,26 @@ def _entry_text(verb: str, decided: DecidedIn | int | None) -> str:
     return f"{where}, {along}: {who}."
 
 
-def _told_by_files(evidence: Evidence, start: str) -> Story:
-    own = [i for i in evidence.listed.active if i.request_time == start]
+def _told_by_files(evidence: Evidence, request_time: str) -> Story:
+    own = [i for i in evidence.listed.active if i.request_time == request_time]
     notes = tuple(_noted(evidence, own))
     write = next((i for i in own if action_family(i.action) == "write"), None)
-    if write is not None and not write.is_completed and start not in evidence.timeline.undone:
+    if write is not None and not write.is_completed and request_time not in evidence.timeline.undone:
         return replace(_pending(evidence, write), notes=notes)
-    found = _committed(evidence, start)
+    found = _committed(evidence, request_time)
     if found is not None:
         return replace(_published(evidence, *found), notes=notes)
-    service = next((i for i in own if action_family(i.action) != "write"), None) or _archived_service(evidence, start)
+    service = next((i for i in own if action_family(i.action) != "write"), None) or _archived_service(
+        evidence, request_time
+    )
     if service is not None:
         end = "published" if service.is_completed else "open"
-        return Story(start, end, service.kind, completion_time=service.completion_time, notes=notes)
-    return _undone(evidence, start)
+        return Story(request_time, end, service.kind, completion_time=service.completion_time, notes=notes)
+    return _undone(evidence, request_time)
 
 
-def _committed(evidence: Evidence, start: str) -> tuple[Instant, CommitMetadata] | None:
-    return next((found for found in evidence.commits() if found[0].request_time == start), None)
+def _committed(evidence: Evidence, request_time: str) -> tuple[Instant, CommitMetadata] | None:
+    return next((found for found in evidence.commits() if found[0].request_time == request_time), None)
 
 
 def _published(evidence: Evidence, instant: Instant, metadata: CommitMetadata) -> Story:
@@ -166,7 +168,7 @@ def _published(evidence: Evidence, instant: Instant, metadata: CommitMetadata) -
         metadata.operation,
         metadata.extra.get(WRITER) or ("Apache Hudi" if evidence.entry is None else None),
         instant.completion_time,
-        is_archived=instant.request_time not in evidence.starts,
+        is_archived=instant.request_time not in evidence.request_times,
         rows=metadata.rows_written,
         deletes=sum(file.deletes or 0 for file in named),
         files=len(named),
@@ -197,44 +199,44 @@ def _hidden(evidence: Evidence, reach: Reach, files: list[Named]) -> Iterator[Hi
 
 
 def _pending(evidence: Evidence, instant: Instant) -> Story:
-    start = instant.request_time
+    request_time = instant.request_time
     is_plan = instant.kind in COMPLETED_AS
     silent_ms = None
     with contextlib.suppress(ObjectNotFound):
-        silent_ms = max(evidence.now_ms - evidence.storage.info(heartbeat_name(start)).modified_ms, 0)
+        silent_ms = max(evidence.now_ms - evidence.storage.info(heartbeat_name(request_time)).modified_ms, 0)
     undoing = None
     if evidence.entry is not None:
         rollbacks = evidence.entry.state.rollbacks
-        undoing = next((r for r, u in rollbacks.items() if u.victim == start), None)
+        undoing = next((r for r, u in rollbacks.items() if u.victim == request_time), None)
     if undoing is not None:
         told = _told(evidence, undoing)
-        return Story(start, "rolled back", instant.kind, writer=told.get("writer"), undone_by=undoing, why=told)
+        return Story(request_time, "rolled back", instant.kind, writer=told.get("writer"), undone_by=undoing, why=told)
     files = None
     if is_plan:
         with contextlib.suppress(CorruptFile, ObjectNotFound):
             files = sum(len(part.files) for part in load_planned(evidence.table, instant))
-    writer = None if evidence.entry is None else evidence.entry.state.writer_of(start)
+    writer = None if evidence.entry is None else evidence.entry.state.writer_of(request_time)
     end = "planned" if is_plan else "open"
-    return Story(start, end, instant.kind, writer=writer, files=files, silent_ms=silent_ms)
+    return Story(request_time, end, instant.kind, writer=writer, files=files, silent_ms=silent_ms)
 
 
-def _undone(evidence: Evidence, start: str) -> Story:
+def _undone(evidence: Evidence, request_time: str) -> Story:
     """An instant that is no longer on the timeline, nor in the history as one that completed."""
-    restore = find_restore(evidence.table, evidence.timeline, start)
+    restore = find_restore(evidence.table, evidence.timeline, request_time)
     for rollback, victims, story in _rollbacks(evidence):
-        if start in victims:
-            action = victims[start] or None
-            return Story(start, "rolled back", action, writer=story.get("writer"), undone_by=rollback, why=story)
+        if request_time in victims:
+            action = victims[request_time] or None
+            return Story(request_time, "rolled back", action, writer=story.get("writer"), undone_by=rollback, why=story)
     if restore is not None:
-        return Story(start, "restored", undone_by=restore)
+        return Story(request_time, "restored", undone_by=restore)
     gone = {} if evidence.entry is None else evidence.entry.state.gone
-    if start in gone:
-        return Story(start, "rolled back", undone_by=gone[start])
-    return Story(start, "unknown")
+    if request_time in gone:
+        return Story(request_time, "rolled back", undone_by=gone[request_time])
+    return Story(request_time, "unknown")
 
 
 def _rollbacks(evidence: Evidence) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
-    """All rollbacks, newest first: their starts, whom they took back, and why."""
+    """All rollbacks, newest first: their request times, whom they took back, and why."""
     for instant in sorted(evidence.listed.active, reverse=True):
         if instant.action == "rollback":
             victims = {}
@@ -263,11 +265,11 @@ def _told(evidence: Evidence, rollback: str) -> dict[str, Any]:
         return {}
 
 
-def _archived_service(evidence: Evidence, start: str) -> Instant | None:
+def _archived_service(evidence: Evidence, request_time: str) -> Instant | None:
     with contextlib.suppress(CorruptFile, ObjectNotFound):
         for row in history_rows(evidence.table, load_manifest(evidence.table).files):
-            if row.request_time == start:
-                return Instant(start, row.action, State.COMPLETED, row.completion_time)
+            if row.request_time == request_time:
+                return Instant(request_time, row.action, State.COMPLETED, row.completion_time)
     return None
 
 

@@ -51,8 +51,8 @@ CLOCK_AHEAD_MS_MAX: Final = 120_000
 STAGED_HELD_MAX: Final = 64
 """Staged objects of beginnings that are removed together with later ones."""
 
-GONE_STARTS_MAX: Final = 1000
-"""Rolled-back starts that the ledger remembers, the newest of them."""
+GONE_REQUEST_TIMES_MAX: Final = 1000
+"""Request times of writes that were rolled back that the ledger remembers, the newest of them."""
 
 PLACE_ATTEMPTS_MAX: Final = 3
 """How often a data file is created again whose creation was not answered; then the task fails and may run again."""

@@ -46,15 +46,15 @@ PENDING: Final[dict[Kind, dict[Kind, Chosen]]] = {
 class Strategy(StrEnum):
     """How completed candidates are found; both find the same conflicts."""
 
-    BY_START = "start"
+    BY_REQUEST_TIME = "request time"
     """Began later and completed; or was pending when this one began, and has completed."""
     BY_COMPLETION = "completion"
     """Completed after this one began."""
 
 
 STRATEGIES: Final = {
-    "SimpleConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_START,
-    "BucketIndexConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_START,
+    "SimpleConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_REQUEST_TIME,
+    "BucketIndexConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_REQUEST_TIME,
     "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy": Strategy.BY_COMPLETION,
     "PreferWriterConflictResolutionStrategy": Strategy.BY_COMPLETION,
     "IngestionPrimaryWriterBasedConflictResolutionStrategy": Strategy.BY_COMPLETION,
@@ -71,9 +71,9 @@ UPDATES_ALLOWED: Final = {"SparkRejectUpdateStrategy": False, "SparkAllowUpdateS
 class Begun:
     """What an optimistic write remembers of its beginning."""
 
-    start: str
+    request_time: str
     pending: frozenset[str] | None
-    """Starts of all that was under way then. None where times tell it, since all are given in the order of the decisions."""
+    """Request times of all that was under way then. None where times tell it, since all are given in the order of the decisions."""
     active_from: str = ""
     """Where the timeline began then, or earlier: what has left it since is looked up in the history."""
 
@@ -81,8 +81,8 @@ class Begun:
         """Whether an instant was under way when this write began."""
         if self.pending is not None:
             return instant.request_time in self.pending
-        is_older = instant.request_time < self.start
-        return is_older and (not instant.is_completed or (instant.completion_time or "") > self.start)
+        is_older = instant.request_time < self.request_time
+        return is_older and (not instant.is_completed or (instant.completion_time or "") > self.request_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +108,11 @@ def candidates(
 ) -> Iterator[tuple[Instant, str]]:
     """The instants to be held against, each with the rule that names it; completed ones first, by completion."""
     for instant in timeline.writes:
-        if instant.request_time != begun.start and (why := _completed_since(instant, begun, strategy)):
+        if instant.request_time != begun.request_time and (why := _completed_since(instant, begun, strategy)):
             yield instant, why
     for instant in timeline.pending:
         kind = kind_of(instant)
-        if kind is None or instant.request_time == begun.start:
+        if kind is None or instant.request_time == begun.request_time:
             continue
         if kind is Kind.COMPACTION and begun.met(instant):
             continue  # planned before this one began, which knew of it: its rows fall behind the plan by themselves
@@ -124,8 +124,8 @@ def candidates(
 
 def _completed_since(instant: Instant, begun: Begun, strategy: Strategy) -> str | None:
     if strategy is Strategy.BY_COMPLETION:
-        return "it completed after this write began" if (instant.completion_time or "") > begun.start else None
-    if instant.request_time > begun.start:
+        return "it completed after this write began" if (instant.completion_time or "") > begun.request_time else None
+    if instant.request_time > begun.request_time:
         return "it began after this write and has completed"
     return "it was under way when this write began, and has completed" if begun.met(instant) else None
 

@@ -32,7 +32,7 @@ CONCURRENT_OPTIONS: Final[tuple[Option, ...]] = (
     done_by_class(
         "hoodie.write.lock.conflict.resolution.strategy",
         "counts for this write, whatever the table says: how an optimistic write finds those who completed since it began, by "
-        "their starts (Simple…, BucketIndex…) or their completions (the others). Both find the same",
+        "their request times (Simple…, BucketIndex…) or their completions (the others). Both find the same",
         f"{_TRANSACTIONS}.SimpleConcurrentFileWritesConflictResolutionStrategy",
         f"{_TRANSACTIONS}.BucketIndexConcurrentFileWritesConflictResolutionStrategy",
         f"{_TRANSACTIONS}.PreferWriterConflictResolutionStrategy",

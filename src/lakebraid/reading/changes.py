@@ -108,8 +108,8 @@ def _tasks(before: View | None, after: View) -> Iterator[ChangeTask]:
     for group in sorted({*old, *new}):
         if _files(old.get(group)) != _files(new.get(group)) or after.config.may_share_logs:
             changed[group.partition].append(group)
-    start = before.completion_time if before is not None else ""
-    times = _completions(after, start)
+    request_time = before.completion_time if before is not None else ""
+    times = _completions(after, request_time)
     for groups in changed.values():
         # Keys have moved between groups all at once if a group vanished (clustering, overwrite): then the whole
         # partition is compared as one.
@@ -129,8 +129,8 @@ def _unit(
     before: list[FileSlice], after: list[FileSlice], older: View, view: View, completions: dict[str, str]
 ) -> ChangeTask:
     seen, sees = older.timeline.visibility(), view.timeline.visibility()
-    starts = {f.request_time for s in after for f in s.logs} | {s.base.request_time for s in after if s.base}
-    in_range = [completions[start] for start in starts if start in completions]
+    request_times = {f.request_time for s in after for f in s.logs} | {s.base.request_time for s in after if s.base}
+    in_range = [completions[request_time] for request_time in request_times if request_time in completions]
     return ChangeTask(
         before=tuple(slice_task(s, view.config, seen) for s in before),
         after=tuple(slice_task(s, view.config, sees) for s in after),

@@ -125,8 +125,8 @@ def sweep_dead(ledger: Ledger) -> str:
     """
     now = Round(ledger, ledger.newest().state, 0)
     state, since = now.state, forgotten_before(now)
-    old = any(time <= since and start > state.archived for start, time in state.gone.items())
-    if old or len(state.gone) >= limits.GONE_STARTS_MAX:
+    old = any(time <= since and request_time > state.archived for request_time, time in state.gone.items())
+    if old or len(state.gone) >= limits.GONE_REQUEST_TIMES_MAX:
         sweep(ledger)
     return since
 
@@ -148,9 +148,9 @@ def choose_instants(timeline: Timeline, state: LedgerState, keep: Keep, since: s
     if len(writes) <= keep.writes_max:
         return Chosen()
     first, why = writes[-keep.writes_min].request_time, ""
-    for start, reason in _obstacles(timeline, state, since):
+    for request_time, reason in _obstacles(timeline, state, since):
         # The write before it stays, and with it everything behind that.
-        older = max((w.request_time for w in writes if w.request_time < start), default="")
+        older = max((w.request_time for w in writes if w.request_time < request_time), default="")
         if older < first:
             first, why = older, reason
     instants = [i for i in archivable(timeline, "9") if i.request_time < first]
@@ -158,10 +158,10 @@ def choose_instants(timeline: Timeline, state: LedgerState, keep: Keep, since: s
 
 
 def _obstacles(timeline: Timeline, state: LedgerState, since: str) -> Iterator[tuple[str, str]]:
-    """Starts that must not become the oldest of the timeline, nor older than it; and why."""
+    """Request times that must not become the oldest of the timeline, nor older than it; and why."""
     yield from _undone(state, since)
-    for start in (*state.open, *state.plans, *state.rollbacks, *state.cleans):
-        yield start, f"{start} is not completed"
+    for request_time in (*state.open, *state.plans, *state.rollbacks, *state.cleans):
+        yield request_time, f"{request_time} is not completed"
     for instant in timeline.pending:
         yield instant.request_time, f"the {instant.kind} {instant.request_time} is not completed"
     for instant in timeline.completed:
@@ -173,19 +173,19 @@ def _restorable(timeline: Timeline, savepoint: Instant) -> Iterator[tuple[str, s
     """The savepoint, and what completed after its moment: a restore takes it back from the timeline, also what began before."""
     moment = timeline.completion_of(savepoint.request_time) or savepoint.request_time
     later = (write.request_time for write in timeline.writes if (write.completion_time or "") > moment)
-    for start in (savepoint.request_time, *later):
-        yield start, f"the savepoint {savepoint.request_time}"
+    for request_time in (savepoint.request_time, *later):
+        yield request_time, f"the savepoint {savepoint.request_time}"
 
 
 def _undone(state: LedgerState, since: str) -> Iterator[tuple[str, str]]:
     """The same of what was taken back, whose files may still be there, or come."""
     if state.restores:
         yield "", "a restore is unfinished"
-    if len(state.gone) >= limits.GONE_STARTS_MAX and min(state.gone.values()) > since:
-        yield "", f"more than {limits.GONE_STARTS_MAX:,} writes were rolled back lately"
-    for start, time in state.gone.items():
+    if len(state.gone) >= limits.GONE_REQUEST_TIMES_MAX and min(state.gone.values()) > since:
+        yield "", f"more than {limits.GONE_REQUEST_TIMES_MAX:,} writes were rolled back lately"
+    for request_time, time in state.gone.items():
         if time > since:
-            yield start, f"the write {start} was rolled back at {time}, late files of it may still appear"
+            yield request_time, f"the write {request_time} was rolled back at {time}, late files of it may still appear"
     for undoing in state.rollbacks.values():
         yield undoing.victim, f"the rollback of {undoing.victim} is unfinished"
 
@@ -195,13 +195,15 @@ def _keeping_replacements(now: Round, chosen: Chosen) -> Chosen:
     replacing = [i for i in chosen.instants if i.action == "replacecommit"]
     if not replacing:
         return chosen
-    starts: dict[GroupId, list[str]] = {}
+    request_times: dict[GroupId, list[str]] = {}
     for file in load_table(now.ledger.table).files:
-        starts.setdefault(file.group, []).append(file.parsed.request_time)
+        request_times.setdefault(file.group, []).append(file.parsed.request_time)
     for instant in replacing:
         replaced = load_commit(now.ledger.table, instant).replaced
         groups = (GroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids)
-        if any(not outlives(start, instant) for group in groups for start in starts.get(group, ())):
+        if any(
+            not outlives(request_time, instant) for group in groups for request_time in request_times.get(group, ())
+        ):
             return _before(chosen, instant, f"files that {instant.request_time} replaced are not cleaned away yet")
     return chosen
 

@@ -58,7 +58,7 @@ class CleanResult:
     def __str__(self) -> str:
         verb = "would remove" if self.is_dry_run else "removed"
         lines = [f"clean: {verb} {len(self.files):,} files, {text_bytes(self.bytes)}"]
-        lines += [f"  rolled back: {start}" for start in self.rolled_back]
+        lines += [f"  rolled back: {request_time}" for request_time in self.rolled_back]
         lines += [f"  held back by {hold}" for hold in self.held_back]
         return "\n".join(lines)
 
@@ -84,18 +84,18 @@ def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cle
         return replace(_cleaned((), [choice]), is_dry_run=True)
     txn = ledger.clock.token()
     finished = finish_cleans(ledger, txn)
-    starts: list[str] = []
+    request_times: list[str] = []
     choices: list[Choice] = []
-    while len(starts) < limits.CLEANS_MAX:
-        start, choice = plan_clean(ledger, retention)
+    while len(request_times) < limits.CLEANS_MAX:
+        request_time, choice = plan_clean(ledger, retention)
         choices.append(choice)
-        if start is None:
+        if request_time is None:
             break
-        starts.append(start)
-        finish_clean(ledger, txn, start)
+        request_times.append(request_time)
+        finish_clean(ledger, txn, request_time)
         if len(choice.files) < limits.CLEAN_FILES_MAX:
             break
-    return replace(_cleaned(tuple(starts), choices), finished=finished)
+    return replace(_cleaned(tuple(request_times), choices), finished=finished)
 
 
 def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice]:
@@ -103,7 +103,7 @@ def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice
     ledger.may_ask = True
     chosen: list[Choice] = [Choice()]
 
-    def build(now: Round, _start: str) -> Removal:
+    def build(now: Round, _request_time: str) -> Removal:
         expired = expired_leases(ledger, now.state)
         choice = chosen[0] = _choose(now, retention, expired)
         plan = _plan(choice, retention, now) if choice.files else None
@@ -115,13 +115,13 @@ def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice
 def finish_cleans(ledger: Ledger, txn: str) -> tuple[str, ...]:
     """Finishes every clean that was decided and not reported done; the process that decided it may do so as well."""
     left = sorted(ledger.newest().state.cleans)
-    return tuple(start for start in left if finish_clean(ledger, txn, start) is not None)
+    return tuple(request_time for request_time in left if finish_clean(ledger, txn, request_time) is not None)
 
 
-def _cleaned(starts: tuple[str, ...], choices: Sequence[Choice]) -> CleanResult:
+def _cleaned(request_times: tuple[str, ...], choices: Sequence[Choice]) -> CleanResult:
     files = {file.name: file for choice in choices for file in choice.files}
     return CleanResult(
-        instants=starts,
+        instants=request_times,
         files=tuple(sorted(files)),
         bytes=sum(file.size for file in files.values()),
         readable_since=choices[0].since,
@@ -163,11 +163,11 @@ def _choose(now: Round, retention: Retention, expired: Sequence[str]) -> Choice:
 def _past(ledger: Ledger, loaded: Loaded) -> Past:
     files = []
     for file in loaded.files:
-        start = file.parsed.request_time
-        completion = loaded.timeline.completion_of(start)
+        request_time = file.parsed.request_time
+        completion = loaded.timeline.completion_of(request_time)
         if completion is not None:
             is_base = isinstance(file.parsed, BaseFileName)
-            files.append(Committed(file.group, file.name, start, completion, is_base, file.size))
+            files.append(Committed(file.group, file.name, request_time, completion, is_base, file.size))
     replacements = load_replacements(ledger.table, loaded.timeline)
     return Past(tuple(files), loaded.timeline.writes, replacements)
 
@@ -198,13 +198,15 @@ def _holds(now: Round, timeline: Timeline, expired: Sequence[str]) -> Iterator[H
 def _work_in_progress(now: Round, timeline: Timeline) -> Iterator[Hold]:
     """Open writes may have read what was there since they began; a plan that cannot be read needs what it began with."""
     pending = {i.request_time: i.kind for i in timeline.pending if action_family(i.action) == "write"}
-    known = {start: plan.action for start, plan in now.state.plans.items()}
-    opened = {start: write.action for start, write in now.state.open.items()}
-    for start, kind in (pending | opened | known).items():
-        if start in now.state.gone:
+    known = {request_time: plan.action for request_time, plan in now.state.plans.items()}
+    opened = {request_time: write.action for request_time, write in now.state.open.items()}
+    for request_time, kind in (pending | opened | known).items():
+        if request_time in now.state.gone:
             continue  # it reads nothing any more
         is_plan = kind in COMPLETED_AS
-        yield Hold(f"the {'planned' if is_plan else 'open'} {kind} {start}", start, is_lasting=not is_plan)
+        yield Hold(
+            f"the {'planned' if is_plan else 'open'} {kind} {request_time}", request_time, is_lasting=not is_plan
+        )
     yield from _foreign_rollbacks(now.ledger, now.state, timeline)
 
 
@@ -220,7 +222,7 @@ def _foreign_rollbacks(ledger: Ledger, state: LedgerState, timeline: Timeline) -
 def _planned_inputs(ledger: Ledger, timeline: Timeline) -> Iterator[str]:
     """What pending plans are about to read: without it they could never be executed (scenario F5).
 
-    The inputs of a torn plan are kept by the hold on its start.
+    The inputs of a torn plan are kept by the hold on its request time.
     """
     for part in planned_parts(ledger.table, timeline):
         yield from part.files

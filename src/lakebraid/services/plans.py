@@ -115,8 +115,8 @@ def plan_log_compaction(
     may_go = _is_removable(opened.settings.log_compaction_removable, removable)
     if dry_run:
         return _drafted(log_compaction.draft_log_compaction(ledger, scope), LOG_COMPACTION, groups_text, may_go)
-    start = log_compaction.plan_log_compaction(ledger, scope, is_removable=may_go)
-    return _decided(opened, start, LOG_COMPACTION, groups_text, may_go)
+    request_time = log_compaction.plan_log_compaction(ledger, scope, is_removable=may_go)
+    return _decided(opened, request_time, LOG_COMPACTION, groups_text, may_go)
 
 
 def log_compact(
@@ -140,8 +140,8 @@ def plan_clustering(opened: Opened, request: ClusteringRequest, *, dry_run: bool
     may_go = _is_removable(opened.settings.clustering_removable, request.removable)
     if dry_run:
         return _drafted(clustering.draft_clustering(ledger, scope), CLUSTERING, _clusters_text, may_go)
-    start = clustering.plan_clustering(ledger, scope, is_removable=may_go)
-    return _decided(opened, start, CLUSTERING, _clusters_text, may_go)
+    request_time = clustering.plan_clustering(ledger, scope, is_removable=may_go)
+    return _decided(opened, request_time, CLUSTERING, _clusters_text, may_go)
 
 
 def cluster(opened: Opened, request: ClusteringRequest, engine: MergeEngine) -> list[ClusteringResult]:
@@ -167,8 +167,8 @@ def plan_clean(opened: Opened, retention: Retention, *, dry_run: bool = False) -
     if dry_run:
         count = len(cleaning.clean(opened.ledger, retention, dry_run=True).files)
         return Plan("clean", None, what=f"remove {count:,} files") if count else None
-    start, choice = cleaning.plan_clean(opened.ledger, retention)
-    return None if start is None else Plan("clean", start, what=f"remove {len(choice.files):,} files")
+    request_time, choice = cleaning.plan_clean(opened.ledger, retention)
+    return None if request_time is None else Plan("clean", request_time, what=f"remove {len(choice.files):,} files")
 
 
 def _drafted(
@@ -178,12 +178,16 @@ def _drafted(
 
 
 def _decided(
-    opened: Opened, start: str | None, service: MergeService[P, Any], text: Callable[[P], str], may_go: bool = False
+    opened: Opened,
+    request_time: str | None,
+    service: MergeService[P, Any],
+    text: Callable[[P], str],
+    may_go: bool = False,
 ) -> Plan | None:
     opened.writing.remember(opened.ledger)
-    if start is None:
+    if request_time is None:
         return None
-    return Plan(service.action, start, may_go, text(service.load(opened.ledger, start)))
+    return Plan(service.action, request_time, may_go, text(service.load(opened.ledger, request_time)))
 
 
 def _is_removable(stated: Setting, asked: bool | None) -> bool:
@@ -198,46 +202,46 @@ def instant_of(plan: Plan | str) -> str:
     return instant
 
 
-def run_plan(opened: Opened, start: str, engine: MergeEngine = LOCAL) -> Any:
+def run_plan(opened: Opened, request_time: str, engine: MergeEngine = LOCAL) -> Any:
     """The result of the plan: executed now, or by the process that has completed it.
 
     ClaimLost if a living executor has it, or if it is removable and was begun before; RolledBack if it was rolled back.
     """
-    done = _run(opened, start, engine)
+    done = _run(opened, request_time, engine)
     opened.writing.remember(opened.ledger)
     return done
 
 
-def _run(opened: Opened, start: str, engine: MergeEngine) -> Any:
+def _run(opened: Opened, request_time: str, engine: MergeEngine) -> Any:
     ledger = opened.ledger
-    found = _find(ledger, start)
+    found = _find(ledger, request_time)
     if found is None:
-        return run_clean(ledger, start)
+        return run_clean(ledger, request_time)
     if found.is_completed:
         return _result(ledger, found)
-    service = _service(found.kind, start, ledger)
+    service = _service(found.kind, request_time, ledger)
     try:
-        return service.run(opened, start, engine)
+        return service.run(opened, request_time, engine)
     except CommitRefused:
         # Another one may have been faster, or have taken the plan over and come to its end.
-        now = _find(ledger, start)
+        now = _find(ledger, request_time)
         if now is None or not now.is_completed:
             raise
         return _result(ledger, now)
 
 
-def run_clean(ledger: Ledger, start: str) -> CleanResult:
+def run_clean(ledger: Ledger, request_time: str) -> CleanResult:
     """Executes a planned clean, unless that was done; ClaimLost if there is no plan of that request time at all."""
-    finish_clean(ledger, ledger.clock.token(), start)
-    plan = load_clean_plan(ledger, start)
+    finish_clean(ledger, ledger.clock.token(), request_time)
+    plan = load_clean_plan(ledger, request_time)
     if plan is None:
         raise ClaimLost(
-            f"There is no plan {start} in {ledger.storage.url}: it was taken back, is long done, or never was. Nothing was "
+            f"There is no plan {request_time} in {ledger.storage.url}: it was taken back, is long done, or never was. Nothing was "
             "changed. Plan a new one.",
-            instant=start,
+            instant=request_time,
         )
     files = sorted(in_partition(partition, name) for partition, names in plan.files.items() for name in names)
-    return CleanResult(instants=(start,), files=tuple(files))
+    return CleanResult(instants=(request_time,), files=tuple(files))
 
 
 def groups_text(plan: CompactionPlan) -> str:
@@ -254,36 +258,36 @@ def _clusters_text(plan: ClusteringPlan) -> str:
     return f"put {slices:,} file groups into {outputs:,}" + (f", sorted by {order}" if order else "")
 
 
-def _find(ledger: Ledger, start: str) -> Instant | None:
+def _find(ledger: Ledger, request_time: str) -> Instant | None:
     """The plan as it is after the newest decision was made true: pending, completed, or None."""
 
     def rule(now: Round) -> Already[Instant | None]:
-        instant = now.timeline().write(start)
+        instant = now.timeline().write(request_time)
         if instant is None:
-            rows = load_history(ledger.table, start, actions=WRITE_ACTIONS)
-            instant = next((row.instant for row in rows if row.instant.request_time == start), None)
-        if instant is not None and not instant.is_completed and start in now.state.gone:
+            rows = load_history(ledger.table, request_time, actions=WRITE_ACTIONS)
+            instant = next((row.instant for row in rows if row.instant.request_time == request_time), None)
+        if instant is not None and not instant.is_completed and request_time in now.state.gone:
             return Already(None)  # rolled back; its files are about to go
         return Already(instant)
 
     return ledger.decide("", rule)
 
 
-def _service(kind: str, start: str, ledger: Ledger) -> MergeService[Any, Any]:
+def _service(kind: str, request_time: str, ledger: Ledger) -> MergeService[Any, Any]:
     if kind in _SERVICES:
         return _SERVICES[kind]
     raise InvalidArgument(
-        f"{start} of {ledger.storage.url} is a {kind}, and no plan that can be executed here. "
+        f"{request_time} of {ledger.storage.url} is a {kind}, and no plan that can be executed here. "
         f"Nothing was changed. Executed are: {', '.join(sorted(_SERVICES))}.",
-        instant=start,
+        instant=request_time,
     )
 
 
 def _result(ledger: Ledger, instant: Instant) -> Any:
     metadata = load_commit(ledger.table, instant)
-    start, kind = instant.request_time, instant.kind
-    service = _service(kind if kind in _SERVICES else _KINDS.get(metadata.operation or "", kind), start, ledger)
-    return service.result(start, instant.completion_time or start, metadata)
+    request_time, kind = instant.request_time, instant.kind
+    service = _service(kind if kind in _SERVICES else _KINDS.get(metadata.operation or "", kind), request_time, ledger)
+    return service.result(request_time, instant.completion_time or request_time, metadata)
 
 
 _KINDS: Final = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLUSTER": "clustering"}

@@ -37,7 +37,7 @@ class Committed:
 
     group: GroupId
     name: str
-    start: str
+    request_time: str
     completion: str
     is_base: bool
     size: int = 0
@@ -76,7 +76,7 @@ class Choice:
     horizon: str = ""
     """Before this completion time something is missing, if these files go; empty if nothing goes."""
     earliest: str = ""
-    """The smallest start that Apache Hudi, which reads the past by starts, may still be asked for."""
+    """The smallest request time that Apache Hudi, which reads the past by request times, may still be asked for."""
     holds: tuple[Hold, ...] = ()
     """Who keeps back what the policy alone would let go."""
 
@@ -150,7 +150,9 @@ def choose_files(
         files=tuple(file for _, _, file in doomed),
         since=since,
         horizon=max((end for end, _, _ in doomed), default=""),
-        earliest=max(earliest_before, _first_start(past.writes, since), *(earliest for _, earliest, _ in doomed), ""),
+        earliest=max(
+            earliest_before, _first_request_time(past.writes, since), *(earliest for _, earliest, _ in doomed), ""
+        ),
         holds=tuple(sorted((h for h in holds if h.time < wanted), key=lambda hold: hold.time)),
     )
 
@@ -172,25 +174,25 @@ def first_retained(writes: Sequence[Instant], retention: Retention, cutoff: str)
 def needed(files: Iterable[Committed], replacements: Sequence[Instant], moment: str, versions: int = 1) -> set[str]:
     """The names of a group's files that a read as of that moment uses, with so many versions before it.
 
-    The newest base file, and the logs completed since it was begun (RFC-66). Of several base files of one start all are
+    The newest base file, and the logs completed since it was begun (RFC-66). Of several base files of one request time all are
     kept: which of them is the real one does not matter here.
     """
     living = _living(files, replacements, moment)
     floor = _floor(living, versions)
-    return {file.name for file in living if (file.start if file.is_base else file.completion) >= floor}
+    return {file.name for file in living if (file.request_time if file.is_base else file.completion) >= floor}
 
 
 def _living(files: Iterable[Committed], replacements: Sequence[Instant], moment: str) -> list[Committed]:
     """The files that count as of a moment: completed by then, and not replaced."""
     last = next((i for i in reversed(replacements) if (i.completion_time or "") <= moment), None)
     done = (file for file in files if file.completion <= moment)
-    return [file for file in done if last is None or outlives(file.start, last)]
+    return [file for file in done if last is None or outlives(file.request_time, last)]
 
 
 def _floor(living: Iterable[Committed], versions: int) -> str:
-    """The start of the oldest base file among so many; empty if there are fewer."""
-    starts = sorted({file.start for file in living if file.is_base}, reverse=True)
-    return starts[versions - 1] if len(starts) >= versions else ""
+    """The request time of the oldest base file among so many; empty if there are fewer."""
+    request_times = sorted({file.request_time for file in living if file.is_base}, reverse=True)
+    return request_times[versions - 1] if len(request_times) >= versions else ""
 
 
 def _superfluous(
@@ -200,7 +202,7 @@ def _superfluous(
     moments: Iterable[str],
     versions: int,
 ) -> list[tuple[str, str, Committed]]:
-    """A group's files that no retained moment needs, each with the completion that ended its use, and with the start
+    """A group's files that no retained moment needs, each with the completion that ended its use, and with the request time
     that Apache Hudi must not be asked for an earlier one than.
     """
     old = [file for file in files if file.completion <= since]
@@ -209,7 +211,7 @@ def _superfluous(
     if gone:
         kept |= {name for moment in moments for name in needed(old, replacements, moment)}
     floor = _floor(_living(old, replacements, since), versions)
-    ends = sorted(file.completion for file in old if file.is_base and file.start == floor)
+    ends = sorted(file.completion for file in old if file.is_base and file.request_time == floor)
     return [(*_end(file, replacements, since, floor, ends), file) for file in gone if file.name not in kept]
 
 
@@ -217,13 +219,13 @@ def _end(
     file: Committed, replacements: Sequence[Instant], since: str, floor: str, ends: Sequence[str]
 ) -> tuple[str, str]:
     done = (i for i in replacements if (i.completion_time or "") <= since)
-    replaced = next((i for i in done if not outlives(file.start, i)), None)
+    replaced = next((i for i in done if not outlives(file.request_time, i)), None)
     if replaced is not None:
         return replaced.completion_time or replaced.request_time, replaced.request_time
     return ends[0], floor
 
 
-def _first_start(writes: Sequence[Instant], since: str) -> str:
+def _first_request_time(writes: Sequence[Instant], since: str) -> str:
     return next((i.request_time for i in writes if (i.completion_time or i.request_time) >= since), "")
 
 

@@ -52,32 +52,32 @@ def plan_delay_ms(settings: ServiceSettings, asked_minutes: float | None = None)
     raise InvalidArgument(f"{stated.name}={text!r:.60} is no number of minutes. Nothing was changed. Correct it.")
 
 
-def withdraw(ledger: Ledger, start: str | None) -> RollbackResult:
+def withdraw(ledger: Ledger, request_time: str | None) -> RollbackResult:
     """Withdraws a plan that no process executes, so that it stops no writer. Not that of a compaction: writes have been
     sliced by it since. InvalidArgument if there is no such plan, ClaimLost if it has a living executor.
     """
     txn, storage, config = ledger.clock.token(), ledger.storage, ledger.config
-    plan = None if start is None else ledger.newest().state.plans.get(start)
-    if start is None or plan is None or plan.action not in _WITHDRAWN:
+    plan = None if request_time is None else ledger.newest().state.plans.get(request_time)
+    if request_time is None or plan is None or plan.action not in _WITHDRAWN:
         raise InvalidArgument(
-            f"{storage.url} has no pending plan {start} that can be taken back: plans of a clustering or log compaction can, "
+            f"{storage.url} has no pending plan {request_time} that can be taken back: plans of a clustering or log compaction can, "
             "as long as they are pending. Nothing was changed. `table.status()` lists them.",
-            instant=start,
+            instant=request_time,
         )
 
     def is_idle(plan: PendingPlan) -> bool:
         now_ms = storage_now_ms(storage, ledger.clock)
-        return not plan.claimant or is_expired(ledger.table, start, now_ms, silence_ms_max(config))
+        return not plan.claimant or is_expired(ledger.table, request_time, now_ms, silence_ms_max(config))
 
-    rollback = decide_withdrawal(ledger, txn, start, is_idle, is_removable=True)
+    rollback = decide_withdrawal(ledger, txn, request_time, is_idle, is_removable=True)
     if rollback is None:
         raise ClaimLost(
-            f"The plan {start} of {storage.url} is done, or being executed by somebody who is alive. Nothing was changed. "
+            f"The plan {request_time} of {storage.url} is done, or being executed by somebody who is alive. Nothing was changed. "
             "Let it work, or try again later.",
-            instant=start,
+            instant=request_time,
         )
     finish_rollback(ledger, txn, rollback)
-    return RollbackResult(plans=(start,))
+    return RollbackResult(plans=(request_time,))
 
 
 _WITHDRAWN: Final = ("clustering", "logcompaction")

@@ -77,11 +77,11 @@ def restore(ledger: Ledger, to: str, *, dry_run: bool = False) -> RestoreResult:
     txn = ledger.clock.token()
     if dry_run:
         return _would(ledger, to)
-    start, undo = decide_restore(ledger, txn, to)
-    if start is None:
+    request_time, undo = decide_restore(ledger, txn, to)
+    if request_time is None:
         return RestoreResult(None, None, undo.until)
-    finish_restore(ledger, txn, start)
-    return _result(ledger, start, undo)
+    finish_restore(ledger, txn, request_time)
+    return _result(ledger, request_time, undo)
 
 
 def _would(ledger: Ledger, to: str) -> RestoreResult:
@@ -92,20 +92,22 @@ def _would(ledger: Ledger, to: str) -> RestoreResult:
     undo = ledger.decide("", rule)
     if not undo.completed:
         return RestoreResult(None, None, undo.until)
-    return RestoreResult(None, None, undo.until, _starts(undo.completed), _starts(undo.pending))
+    return RestoreResult(None, None, undo.until, _request_times(undo.completed), _request_times(undo.pending))
 
 
-def _result(ledger: Ledger, start: str, undo: Undo) -> RestoreResult:
+def _result(ledger: Ledger, request_time: str, undo: Undo) -> RestoreResult:
     timeline = load_timeline(ledger.table)
-    done = next((i for i in timeline if i.action == "restore" and i.request_time == start), None)
+    done = next((i for i in timeline if i.action == "restore" and i.request_time == request_time), None)
     files = 0
     if done is not None:  # else the restore has been archived since
         name = f"{ledger.config.timeline_folder}/{done.file_name()}"
         metadata = parse_restore_metadata(ledger.storage.read(name, TIMELINE_FILE_BYTES_MAX), name)
         files = sum(rollback.files_deleted for items in metadata.rollbacks.values() for rollback in items)
     completion = None if done is None else done.completion_time
-    return RestoreResult(start, completion, undo.until, _starts(undo.completed), _starts(undo.pending), files)
+    return RestoreResult(
+        request_time, completion, undo.until, _request_times(undo.completed), _request_times(undo.pending), files
+    )
 
 
-def _starts(instants: tuple[Instant, ...]) -> tuple[str, ...]:
+def _request_times(instants: tuple[Instant, ...]) -> tuple[str, ...]:
     return tuple(i.request_time for i in instants)

@@ -91,7 +91,7 @@ def begin_write(options: Mapping[str, str], schema: StructType, *, overwrite: bo
         schema_conflict=cast("SchemaConflicts | None", said.schema_conflict),
     )
     carried = begin_carried(source, request, incoming, dict(said.told))
-    note = start_beating(source.url, dict(source.options), carried.plan.start, carried.interval_s)
+    note = start_beating(source.url, dict(source.options), carried.plan.request_time, carried.interval_s)
     return LakebraidWriter(carried, note, runs_services=said.runs_services)
 
 

@@ -66,9 +66,9 @@ def _failed(context: MergeContext, error: Exception) -> EnvironmentProblem:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next((line for line in lines if _ERROR.match(line)), lines[0] if lines else type(error).__name__)
     return EnvironmentProblem(
-        f"Spark could not execute the plan {context.start} of {context.read.url}, {limits.COMPACT_JOB_ATTEMPTS_MAX} times: "
+        f"Spark could not execute the plan {context.request_time} of {context.read.url}, {limits.COMPACT_JOB_ATTEMPTS_MAX} times: "
         f"{told[:500]}. Nothing of it is visible, the table is as it was, and the plan stays. Mend the cause, then "
-        f"execute it: `table.run({context.start!r})`, or whoever comes next does.",
+        f"execute it: `table.run({context.request_time!r})`, or whoever comes next does.",
         path=context.read.url,
-        instant=context.start,
+        instant=context.request_time,
     )

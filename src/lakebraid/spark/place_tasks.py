@@ -152,7 +152,7 @@ def rewriter(plan: WritePlan, homes: Mapping[tuple[str, str], tuple[Target, int]
             yield from placed_to_put(storage, plan, changes, placed, number)
 
     def put(storage: Storage, _: int, pieces: pa.Table) -> list[StagedFile]:
-        return list(put_files(storage, plan.start, work(storage, pieces)))
+        return list(put_files(storage, plan.request_time, work(storage, pieces)))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_imports()

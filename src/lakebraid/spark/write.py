@@ -210,7 +210,7 @@ def _check_complete(storage: Storage, plan: WritePlan, files: Iterable[StagedFil
     Readers find log files by listing, so it would be seen. It can only be there if the input gave other rows.
     """
     known = {(file.partition, name) for file in files for name in file.names}
-    for marker in load_markers(storage, plan.start):
+    for marker in load_markers(storage, plan.request_time):
         if (marker.partition_path, marker.data_file_name) in known:
             continue
         if _task_of(marker.data_file_name) < first_task:
@@ -225,7 +225,7 @@ def _check_complete(storage: Storage, plan: WritePlan, files: Iterable[StagedFil
             "gave other rows the second time. Nothing is visible. Make the input repeatable (cache or checkpoint it, no "
             "random or current-time columns), then run the write again.",
             path=f"{storage.url}/{path}",
-            start=plan.start,
+            request_time=plan.request_time,
         )
 
 

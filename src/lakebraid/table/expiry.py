@@ -78,14 +78,14 @@ def _oldest_readable(table: TableAt, loaded: Loaded) -> str | None:
     present = {(f.group, f.parsed) for f in loaded.files}
     ends = []
     for file in cleaned:
-        start = file.parsed.request_time
-        completion = timeline.completion_of(start)
+        request_time = file.parsed.request_time
+        completion = timeline.completion_of(request_time)
         if completion is None or (file.group, file.parsed) in present:
             continue
-        passed = start if isinstance(file.parsed, BaseFileName) else completion
+        passed = request_time if isinstance(file.parsed, BaseFileName) else completion
         after = [timeline.completion_of(base) for base in bases[file.group] if base > passed]
         by = [*replacements.get(file.group, ()), *([archived[file.group]] if file.group in archived else [])]
-        after += [i.completion_time for i in by if not outlives(start, i)]
+        after += [i.completion_time for i in by if not outlives(request_time, i)]
         ends.append(min((end for end in after if end is not None), default=None))
     known = [end for end in ends if end is not None]
     return max(known) if known and len(known) == len(ends) else None
@@ -110,8 +110,8 @@ def _archived_replaced(table: TableAt, time: str) -> dict[GroupId, Instant]:
 
 def _with_archived(table: TableAt, timeline: Timeline, cleaned: Iterable[_Gone]) -> Timeline:
     """The timeline with the archived writers of removed files: when they completed decides whether they are missed."""
-    starts = {file.parsed.request_time for file in cleaned}
-    unknown = {start for start in starts if timeline.write(start) is None}
+    request_times = {file.parsed.request_time for file in cleaned}
+    unknown = {request_time for request_time in request_times if timeline.write(request_time) is None}
     if not unknown:
         return timeline
     found = [a.instant for a in load_history(table, min(unknown), actions=WRITE_ACTIONS)]
@@ -137,16 +137,16 @@ def _missing(
     present: Iterable[BaseFileName | LogFileName], gone: Collection[_Gone], timeline: Timeline
 ) -> _Gone | None:
     """A removed file that the slice of this moment needs, or None."""
-    # A base file of the same start as a removed one is a spare that its commit does not name.
+    # A base file of the same request time as a removed one is a spare that its commit does not name.
     spares = {f.parsed.request_time for f in gone if isinstance(f.parsed, BaseFileName)}
     bases = (p.request_time for p in present if _base_done(p, timeline))
-    newest = max((start for start in bases if start not in spares), default="")
+    newest = max((request_time for request_time in bases if request_time not in spares), default="")
     for file in gone:
         completion = timeline.completion_of(file.parsed.request_time)
         if completion is None:
             continue
-        start = file.parsed.request_time
-        if isinstance(file.parsed, BaseFileName) and start > newest:
+        request_time = file.parsed.request_time
+        if isinstance(file.parsed, BaseFileName) and request_time > newest:
             return file
         if isinstance(file.parsed, LogFileName) and not file.parsed.suffix and completion >= newest:
             return file

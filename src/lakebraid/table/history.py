@@ -58,7 +58,7 @@ def load_history(
     actions: frozenset[str] | None = None,
     with_metadata: bool = False,
 ) -> list[Archived]:
-    """Archived instants with starts from `first` on; files of the history before that are not opened."""
+    """Archived instants with request times from `first` on; files of the history before that are not opened."""
 
     def load(manifest: Manifest) -> list[Archived]:
         found = []
@@ -74,9 +74,9 @@ def load_history(
     return with_manifest(table, load)
 
 
-def load_archived_keys(table: TableAt, manifest: Manifest, starts: Collection[str]) -> set[tuple[str, str]]:
-    """Start and action of what the history has in those files in which one of the starts may be."""
-    ordered = sorted(starts)
+def load_archived_keys(table: TableAt, manifest: Manifest, request_times: Collection[str]) -> set[tuple[str, str]]:
+    """Request time and action of what the history has in those files in which one of the request times may be."""
+    ordered = sorted(request_times)
     found = set()
     for file in manifest.files:
         first, last = _span(file)

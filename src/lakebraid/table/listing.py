@@ -96,7 +96,7 @@ class TimelineListing:
         return any(e.instant.is_write and not e.instant.is_completed for e in self.entries)
 
     def by_writers(self, names: Mapping[str, str | None]) -> TimelineListing:
-        """The same with who has the open writes of these starts: their own files say so only at the end."""
+        """The same with who has the open writes of these request times: their own files say so only at the end."""
         entries = (e if e.writer else replace(e, writer=names.get(e.instant.request_time)) for e in self.entries)
         return replace(self, entries=tuple(entries))
 
@@ -130,17 +130,17 @@ def _row(entry: Entry) -> tuple[object, ...]:
     opened = f"by {entry.writer}" if entry.writer and not instant.is_completed else ""
     note = entry.problem or ("archived" if entry.archived else opened)
     size = None if entry.bytes is None else text_bytes(entry.bytes)
-    start, end = instant.request_time, instant.completion_time
+    request_time, end = instant.request_time, instant.completion_time
     return (
-        start, end, _took(start, end), instant.kind, instant.state.lower(), entry.operation, entry.rows, entry.files, size, note,
+        request_time, end, _took(request_time, end), instant.kind, instant.state.lower(), entry.operation, entry.rows, entry.files, size, note,
     )  # fmt: skip
 
 
-def _took(start: str, end: str | None) -> str | None:
-    if end is None or end == start:
+def _took(request_time: str, end: str | None) -> str | None:
+    if end is None or end == request_time:
         return None
     try:
-        seconds = (parse_instant_time(end, UTC) - parse_instant_time(start, UTC)) / 1000
+        seconds = (parse_instant_time(end, UTC) - parse_instant_time(request_time, UTC)) / 1000
     except InvalidArgument:
         return None  # Hudi uses times that are in no calendar as marks
     return f"{seconds:,.1f} s"

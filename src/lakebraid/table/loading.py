@@ -161,13 +161,13 @@ def names_beyond(table: TableAt, time: str) -> list[str]:
 
 
 def recent_timeline(
-    table: TableAt, names: Collection[str], since: str, starts: Collection[str] = ()
+    table: TableAt, names: Collection[str], since: str, request_times: Collection[str] = ()
 ) -> Timeline | None:
     """The timeline without writes, services and the like that had completed by then, save these; its first write stays.
 
     None if a restore is unfinished, or completion times are not in the names: then the whole must be looked at.
     """
-    recent = recent_names(names, since, starts)
+    recent = recent_names(names, since, request_times)
     if table.config.layout == 1 or any(map(_lacks_completion, recent)):
         return None
     try:
@@ -274,7 +274,7 @@ def _settled(
 def _timeline_files(table: TableAt) -> _Names:
     names = load_names(table)
     if table.config.layout == 1 or not any(map(_lacks_completion, names)):
-        # Layout 1 has no completion times; instants never overlap there, so their order of start serves.
+        # Layout 1 has no completion times; instants never overlap there, so the order of their request times serves.
         return dict.fromkeys(names, "")
     # Left from an upgrade: a completed file whose name has no completion time; the file's own takes its place.
     files = {file.name.rpartition("/")[2]: file for file in table.storage.list_folder(table.config.timeline_folder)[0]}
@@ -376,10 +376,10 @@ def load_commit(table: TableAt, instant: Instant) -> CommitMetadata:
 
 def _load_archived_commit(table: TableAt, instant: Instant) -> CommitMetadata:
     """The same out of the history, where the archiver may just have put it; ObjectNotFound if it is not there either."""
-    start = instant.request_time
-    for row in load_history(table, start, actions=WRITE_ACTIONS, with_metadata=True):
-        if row.instant.request_time == start:
-            return parse_commit(row.metadata or b"", f"archived {start} of {table.storage.url}")
+    request_time = instant.request_time
+    for row in load_history(table, request_time, actions=WRITE_ACTIONS, with_metadata=True):
+        if row.instant.request_time == request_time:
+            return parse_commit(row.metadata or b"", f"archived {request_time} of {table.storage.url}")
     raise ObjectNotFound(
-        f"The write {start} of {table.storage.url} vanished: it was rolled back.", path=table.storage.url
+        f"The write {request_time} of {table.storage.url} vanished: it was rolled back.", path=table.storage.url
     )

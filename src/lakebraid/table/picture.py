@@ -29,7 +29,7 @@ class Bar:
 
     lane: str
     kind: str
-    start: str
+    request_time: str
     end: str | None
     words: str
     is_service: bool = False
@@ -39,13 +39,13 @@ def draw_lanes(bars: Sequence[Bar]) -> str:
     """The bars in lanes, one step for each event, compactions as dashed lines; empty without bars."""
     if not bars:
         return ""
-    times = sorted({time for bar in bars for time in (bar.start, bar.end) if time})
+    times = sorted({time for bar in bars for time in (bar.request_time, bar.end) if time})
     step = (_WIDTH - _GUTTER - 20) / max(len(times), 2)
     places = {time: _GUTTER + at * step for at, time in enumerate(times)}
     rows = _rows(bars)
     height = (max(rows.values()) + 1) * _ROW + 8
     parts = [
-        f'<line x1="{places[b.start]:.1f}" x2="{places[b.start]:.1f}" y1="0" y2="{height}" stroke="{_COLOURS["compaction"]}" '
+        f'<line x1="{places[b.request_time]:.1f}" x2="{places[b.request_time]:.1f}" y1="0" y2="{height}" stroke="{_COLOURS["compaction"]}" '
         'stroke-dasharray="4 3" stroke-opacity=".8"/>'
         for b in bars
         if b.kind == "compaction"
@@ -56,7 +56,7 @@ def draw_lanes(bars: Sequence[Bar]) -> str:
         if bar.lane not in named:
             named.add(bar.lane)
             parts.append(f'<text x="0" y="{y + 11}" fill="currentColor">{_text(bar.lane, 26)}</text>')
-        parts.append(_rectangle(bar, places[bar.start], places.get(bar.end or "", _WIDTH - 10), y))
+        parts.append(_rectangle(bar, places[bar.request_time], places.get(bar.end or "", _WIDTH - 10), y))
     style = "font:12px system-ui,sans-serif;max-width:100%"
     return (
         f'<svg role="img" aria-label="timeline" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
@@ -84,7 +84,7 @@ def _rows(bars: Sequence[Bar]) -> dict[Bar, int]:
         for bar in bars:
             if (bar.is_service, bar.lane) != (is_service, lane):
                 continue
-            row = next((at for at, end in enumerate(ends) if end <= bar.start), len(ends))
+            row = next((at for at, end in enumerate(ends) if end <= bar.request_time), len(ends))
             ends[row : row + 1] = [bar.end or "9"]
             rows[bar] = first + row
         first += len(ends)

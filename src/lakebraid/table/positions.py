@@ -20,7 +20,7 @@ class Positions:
     def __init__(self, table: TableAt) -> None:
         self._table = table
         self._oldest: str | None = None
-        """The smallest start that was active at the last look; None: nobody has looked."""
+        """The smallest request time that was active at the last look; None: nobody has looked."""
         self._archived: dict[str, Instant] = {}
 
     def after(self, time: str) -> list[Instant]:
@@ -31,17 +31,17 @@ class Positions:
         """
         first = load_timeline(self._table)
         second = load_timeline(self._table)
-        starts = {i.request_time for i in second}
-        if self._oldest is None or self._oldest not in starts:
+        request_times = {i.request_time for i in second}
+        if self._oldest is None or self._oldest not in request_times:
             self._look_back(self._oldest or "", time)
-        self._oldest = min(starts, default="")
+        self._oldest = min(request_times, default="")
         self._archived = {s: i for s, i in self._archived.items() if _time(i) > time}
         end = max(map(_time, (*_positions(first), *self._archived.values())), default="")
         every = {i.request_time: i for i in (*_positions(first), *_positions(second), *self._archived.values())}
         return sorted((i for i in every.values() if time < _time(i) <= end), key=_time)
 
     def _look_back(self, first: str, time: str) -> None:
-        """What the history has from a start on. An archived write completed before we looked, perhaps after all others."""
+        """What the history has from a request time on. An archived write completed before we looked, perhaps after all others."""
         for row in load_history(self._table, first, actions=WRITE_ACTIONS):
             if _time(row.instant) > time:
                 self._archived[row.instant.request_time] = row.instant
@@ -50,7 +50,10 @@ class Positions:
 def _positions(timeline: Timeline) -> list[Instant]:
     """The instants at which a reader can stop: a restore counts from its beginning."""
     restores = [i.request_time for i in timeline if i.action == "restore"]
-    return [*timeline.writes, *(Instant(start, "restore", State.COMPLETED, start) for start in restores)]
+    return [
+        *timeline.writes,
+        *(Instant(request_time, "restore", State.COMPLETED, request_time) for request_time in restores),
+    ]
 
 
 def _time(instant: Instant) -> str:

@@ -26,13 +26,13 @@ class Restored:
 
     request_time: str
     undone: frozenset[str]
-    """Starts of the writes."""
+    """Request times of the writes."""
     target: str | None
-    """The start of the write that it returned to; None if nothing says so any more."""
+    """The request time of the write that it returned to; None if nothing says so any more."""
 
 
 def load_undone(table: TableAt, names: Iterable[str]) -> frozenset[str]:
-    """The starts that unfinished restores among these timeline files take back. ObjectNotFound if one is done meanwhile.
+    """The request times that unfinished restores among these timeline files take back. ObjectNotFound if one is done meanwhile.
 
     A torn plan takes nothing back: it is Hudi's, which writes it before it removes anything.
     """
@@ -43,9 +43,9 @@ def load_undone(table: TableAt, names: Iterable[str]) -> frozenset[str]:
     done = {name.request_time for name in parsed if name.state is State.COMPLETED}
     begun = {name.request_time for name in parsed if name.state is State.REQUESTED} - done
     found: set[str] = set()
-    for start in sorted(begun):
+    for request_time in sorted(begun):
         try:
-            found |= {instant.request_time for instant in load_restore_plan(table, start).instants}
+            found |= {instant.request_time for instant in load_restore_plan(table, request_time).instants}
         except CorruptFile:
             continue
     return frozenset(found)
@@ -70,7 +70,7 @@ def check_not_restored(table: TableAt, timeline: Timeline, time: str) -> None:
         undone |= restored.undone
         if is_covered:
             continue
-        # Nothing that it took back had completed before it began, so nothing is missing up to the first of those starts.
+        # Nothing that it took back had completed before it began, so nothing is missing up to the first of those request times.
         last = max(_until(table, timeline, restored), min(restored.undone, default=""))
         if time > last:
             raise SnapshotExpired(
@@ -85,10 +85,10 @@ def check_not_restored(table: TableAt, timeline: Timeline, time: str) -> None:
             )
 
 
-def find_restore(table: TableAt, timeline: Timeline, start: str) -> str | None:
-    """The restore that took the write with that start back, or None."""
-    found = _restores_after(table, timeline, start)
-    return next((restored.request_time for restored in found if start in restored.undone), None)
+def find_restore(table: TableAt, timeline: Timeline, request_time: str) -> str | None:
+    """The restore that took the write with that request time back, or None."""
+    found = _restores_after(table, timeline, request_time)
+    return next((restored.request_time for restored in found if request_time in restored.undone), None)
 
 
 def _restores_after(table: TableAt, timeline: Timeline, time: str) -> Iterator[Restored]:
@@ -103,12 +103,14 @@ def _restores_after(table: TableAt, timeline: Timeline, time: str) -> Iterator[R
                 continue  # Hudi's, from before it wrote plans; or archived just now, and found below
             yield _restored(instant.request_time, plan)
     for row in load_history(table, time, actions=frozenset({"restore"}), with_metadata=True):
-        start = row.instant.request_time
-        if start > time and row.plan:
-            yield _restored(start, parse_restore_plan(row.plan, f"archived {start} of {table.storage.url}"))
-        elif start > time and row.metadata:
-            done = parse_restore_metadata(row.metadata, f"archived {start} of {table.storage.url}")
-            yield Restored(start, frozenset(i.request_time for i in done.instants), None)
+        request_time = row.instant.request_time
+        if request_time > time and row.plan:
+            yield _restored(
+                request_time, parse_restore_plan(row.plan, f"archived {request_time} of {table.storage.url}")
+            )
+        elif request_time > time and row.metadata:
+            done = parse_restore_metadata(row.metadata, f"archived {request_time} of {table.storage.url}")
+            yield Restored(request_time, frozenset(i.request_time for i in done.instants), None)
 
 
 def _restored(request_time: str, plan: RestorePlan) -> Restored:

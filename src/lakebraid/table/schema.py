@@ -31,7 +31,7 @@ KEEPS_SCHEMA = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX", "BUCKET_
 
 
 def stated_schema(table: TableAt, timeline: Timeline) -> str | None:
-    """The schema of the completed write with the greatest start, as Hudi's readers choose it (FORMAT, trap 33).
+    """The schema of the completed write with the greatest request time, as Hudi's readers choose it (FORMAT, trap 33).
 
     Without any: that of an archived write, of the table's creation; else None.
     """

@@ -104,16 +104,16 @@ def _committed(
     bases: dict[GroupId, list[BaseFile]] = defaultdict(list)
     logs: dict[GroupId, list[LogFile]] = defaultdict(list)
     for file in files:
-        start = file.parsed.request_time
-        completion = timeline.completion_of(start)
+        request_time = file.parsed.request_time
+        completion = timeline.completion_of(request_time)
         if isinstance(file.parsed, BaseFileName):
             if completion is not None and file.parsed.extension == ".parquet":
                 bases[file.group].append(BaseFile(file.name, file.parsed, file.size, completion))
         elif file.parsed.suffix:
             continue  # change data (.cdc), no rows of the table
         elif config.layout == 1:
-            # The name carries the start of the base file, and the blocks inside say which instants wrote them.
-            logs[file.group].append(LogFile(file.name, file.parsed, file.size, start))
+            # The name carries the request time of the base file, and the blocks inside say which instants wrote them.
+            logs[file.group].append(LogFile(file.name, file.parsed, file.size, request_time))
         elif completion is not None:
             logs[file.group].append(LogFile(file.name, file.parsed, file.size, completion))
     return bases, logs
@@ -124,13 +124,13 @@ def _without_twins(
     bases: dict[GroupId, list[BaseFile]],
     timeline: Timeline,
 ) -> dict[GroupId, list[BaseFile]]:
-    """Of several base files of one group and start only the one its commit names (LEDGER, H13; scenario F9)."""
+    """Of several base files of one group and request time only the one its commit names (LEDGER, H13; scenario F9)."""
     result = {}
     for group, files in bases.items():
-        by_start: dict[str, list[BaseFile]] = defaultdict(list)
+        by_request_time: dict[str, list[BaseFile]] = defaultdict(list)
         for file in files:
-            by_start[file.request_time].append(file)
-        result[group] = [_named(table, twins, timeline) for twins in by_start.values()]
+            by_request_time[file.request_time].append(file)
+        result[group] = [_named(table, twins, timeline) for twins in by_request_time.values()]
     return result
 
 
@@ -143,12 +143,16 @@ def _without_twin_logs(
     A late twin says the same, but it may be swept away, and a plan that named it could then never be executed.
     """
     if table.config.layout == 1:
-        return logs  # all logs over a base file bear its start: they are no twins
+        return logs  # all logs over a base file bear its request time: they are no twins
     result = {}
     for group, files in logs.items():
-        starts = [file.request_time for file in files]
-        doubled = {start for start in starts if starts.count(start) > 1 and _is_compaction(timeline.write(start))}
-        named = {name for start in doubled for name in _paths(table, start, timeline)}
+        request_times = [file.request_time for file in files]
+        doubled = {
+            request_time
+            for request_time in request_times
+            if request_times.count(request_time) > 1 and _is_compaction(timeline.write(request_time))
+        }
+        named = {name for request_time in doubled for name in _paths(table, request_time, timeline)}
         result[group] = [f for f in files if f.request_time not in doubled or f.name in named]
     return result
 
@@ -158,8 +162,8 @@ def _is_compaction(instant: Instant | None) -> bool:
     return instant is not None and (instant.action == "commit" or instant.kind == "logcompaction")
 
 
-def _paths(table: TableAt, start: str, timeline: Timeline) -> tuple[str, ...]:
-    instant = timeline.write(start) or Instant(start, "commit", State.COMPLETED)
+def _paths(table: TableAt, request_time: str, timeline: Timeline) -> tuple[str, ...]:
+    instant = timeline.write(request_time) or Instant(request_time, "commit", State.COMPLETED)
     return load_commit(table, instant).file_paths
 
 

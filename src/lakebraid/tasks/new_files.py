@@ -47,16 +47,16 @@ class NewFiles:
 
 
 def put_files(
-    storage: Storage, start: str, groups: Iterable[NewFiles], ready: Callable[[], None] = lambda: None
+    storage: Storage, request_time: str, groups: Iterable[NewFiles], ready: Callable[[], None] = lambda: None
 ) -> Iterator[StagedFile]:
-    """The data files of one task of the write that began at `start`, put but not visible, in the order of the groups.
+    """The data files of one task of the write that began at `request_time`, put but not visible, in the order of the groups.
 
     All of them are announced, then, once they may be (`ready`), put side by side. Many or large ones are announced and put in
     portions, so that not all of them are in memory.
     """
     width = calls_at_once(storage)
     for number, portion in enumerate(_portions(groups)):
-        _announce(storage, start, [file for new in portion for file in new.names], is_first=number == 0)
+        _announce(storage, request_time, [file for new in portion for file in new.names], is_first=number == 0)
         ready()
         for at in range(0, len(portion), width):
             # Not all at once: between two files the caller may see that the write is refused, and stop.
@@ -79,33 +79,35 @@ def _portions(groups: Iterable[NewFiles]) -> Iterator[list[NewFiles]]:
         yield held
 
 
-def _announce(storage: Storage, start: str, files: list[tuple[str, str]], *, is_first: bool) -> None:
+def _announce(storage: Storage, request_time: str, files: list[tuple[str, str]], *, is_first: bool) -> None:
     """Says which files come, so that a rollback finds them, and makes their folders partitions for Hudi."""
     check_names(in_partition(*file) for file in files)
     partitions = dict.fromkeys(partition for partition, _ in files)
-    calls: list[Callable[[], object]] = [partial(place_partition, storage, start, folder) for folder in partitions]
+    calls: list[Callable[[], object]] = [
+        partial(place_partition, storage, request_time, folder) for folder in partitions
+    ]
     markers = [MarkerName(*file, "CREATE").format() for file in files]
     if calls_at_once(storage) == 1:
-        calls += [partial(_create, storage, f"{MARKERS}/{start}/{marker}", b"") for marker in markers]
+        calls += [partial(_create, storage, f"{MARKERS}/{request_time}/{marker}", b"") for marker in markers]
     else:
-        calls.append(partial(_put_list, storage, start, markers))
+        calls.append(partial(_put_list, storage, request_time, markers))
         if is_first:
-            calls.append(partial(_create, storage, f"{MARKERS}/{start}/MARKERS.type", _TYPE_OF_LISTS))
+            calls.append(partial(_create, storage, f"{MARKERS}/{request_time}/MARKERS.type", _TYPE_OF_LISTS))
     together(storage, *calls)
 
 
-def _put_list(storage: Storage, start: str, markers: list[str]) -> None:
+def _put_list(storage: Storage, request_time: str, markers: list[str]) -> None:
     """The number of a list comes from its content, so a second attempt of a task meets the list of the first."""
     data = "".join(f"{marker}\n" for marker in sorted(markers)).encode()
     first = zlib.crc32(data)
     for further in range(limits.PLACE_ATTEMPTS_MAX):
-        name = f"{MARKERS}/{start}/MARKERS{(first + further) % _LISTS}"
+        name = f"{MARKERS}/{request_time}/MARKERS{(first + further) % _LISTS}"
         if _create(storage, name, data) or _holds(storage, name, data):
             return
     raise StorageError(
-        f"{storage.url}/{MARKERS}/{start} has other lists of markers under all names that a task tried. Its files were not "
+        f"{storage.url}/{MARKERS}/{request_time} has other lists of markers under all names that a task tried. Its files were not "
         "put, and nothing is visible. Run the write again.",
-        path=f"{storage.url}/{MARKERS}/{start}",
+        path=f"{storage.url}/{MARKERS}/{request_time}",
     )
 
 
@@ -116,24 +118,24 @@ def _holds(storage: Storage, name: str, data: bytes) -> bool:
         return False
 
 
-def place_partition(storage: Storage, start: str, partition: str) -> None:
+def place_partition(storage: Storage, request_time: str, partition: str) -> None:
     """Makes the folder a partition for Hudi, which looks for a file in it; once there, it stays."""
     name = in_partition(partition, _PARTITION_FILE)
     try:
         storage.info(name)
     except ObjectNotFound:
         depth = partition.count("/") + 1 if partition else 0
-        _create(storage, name, format_partition_metadata(PartitionMetadata(start, depth)))
+        _create(storage, name, format_partition_metadata(PartitionMetadata(request_time, depth)))
 
 
-def place_file(storage: Storage, start: str, partition: str, name: str, data: bytes) -> None:
-    """The data file of the plan that began at `start`, its marker before it, so that a rollback finds it; as `put_file`."""
+def place_file(storage: Storage, request_time: str, partition: str, name: str, data: bytes) -> None:
+    """The data file of the plan that began at `request_time`, its marker before it, so that a rollback finds it; as `put_file`."""
     marker = MarkerName(partition, name, "CREATE").format()
-    _create(storage, f"{MARKERS}/{start}/{marker}", b"")
-    put_file(storage, start, partition, name, data)
+    _create(storage, f"{MARKERS}/{request_time}/{marker}", b"")
+    put_file(storage, request_time, partition, name, data)
 
 
-def put_file(storage: Storage, start: str, partition: str, name: str, data: bytes) -> None:
+def put_file(storage: Storage, request_time: str, partition: str, name: str, data: bytes) -> None:
     """A data file that has been announced.
 
     A file of that name with the same bytes is success. With other bytes InvalidArgument: nothing is ever overwritten.
@@ -141,11 +143,11 @@ def put_file(storage: Storage, start: str, partition: str, name: str, data: byte
     path = in_partition(partition, name)
     if not _create(storage, path, data) and storage.read(path, limits.LOG_FILE_BYTES_MAX) != data:
         raise InvalidArgument(
-            f"{storage.url}/{path} is there already with other rows: a task of the write {start} ran twice, and its "
+            f"{storage.url}/{path} is there already with other rows: a task of the write {request_time} ran twice, and its "
             "input gave other rows the second time. Nothing was overwritten and nothing is visible. Make the input "
             "repeatable (cache or checkpoint it, no random or current-time columns), then run the write again.",
             path=f"{storage.url}/{path}",
-            start=start,
+            request_time=request_time,
         )
 
 

@@ -30,7 +30,7 @@ class StagedFile:
     new_keys: int = 0
     """Rows of a partial update whose keys had no row when its writer looked."""
     previous: str = ""
-    """The start of the base file that this one takes the place of; empty if there was none."""
+    """The request time of the base file that this one takes the place of; empty if there was none."""
     inserts: int = -1
     """Rows of a base file whose keys are new; -1 if all are."""
     updates: int = 0
@@ -55,8 +55,8 @@ class StagedFile:
         return in_partition(self.partition, self.name)
 
 
-def write_stats(files: Iterable[StagedFile], start: str) -> dict[str, tuple[WriteStat, ...]]:
-    """One stat for each file of the write that began at `start`, by partition.
+def write_stats(files: Iterable[StagedFile], request_time: str) -> dict[str, tuple[WriteStat, ...]]:
+    """One stat for each file of the write that began at `request_time`, by partition.
 
     InvalidArgument if two base files are of one file group: readers would take one of them, and half of the rows.
     """
@@ -65,16 +65,16 @@ def write_stats(files: Iterable[StagedFile], start: str) -> dict[str, tuple[Writ
     for file in files:
         if file.is_base and (file.partition, file.file_id) in based:
             raise InvalidArgument(
-                f"The write {start} made two base files of the file group {file.file_id} in partition "
+                f"The write {request_time} made two base files of the file group {file.file_id} in partition "
                 f"{file.partition!r}; readers take one only. Nothing was published. Write all rows of a bulk load at "
                 "once, or upsert them.",
-                start=start,
+                request_time=request_time,
                 file_id=file.file_id,
                 partition=file.partition,
             )
         if file.is_base:
             based.add((file.partition, file.file_id))
-        stat = _base_stat(file) if file.is_base else _log_stat(file, start)
+        stat = _base_stat(file) if file.is_base else _log_stat(file, request_time)
         stats.setdefault(file.partition, []).append(stat)
     return {partition: tuple(found) for partition, found in stats.items()}
 
@@ -102,11 +102,11 @@ def _base_stat(file: StagedFile) -> WriteStat:
     )
 
 
-def _log_stat(file: StagedFile, start: str) -> WriteStat:
+def _log_stat(file: StagedFile, request_time: str) -> WriteStat:
     return WriteStat(
         file_id=file.file_id,
         path=file.path,
-        prev_commit=start,
+        prev_commit=request_time,
         num_writes=file.rows,
         num_deletes=file.deletes,
         total_write_bytes=file.size,

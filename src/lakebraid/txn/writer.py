@@ -128,10 +128,10 @@ class Writing:
         return hudi_lock(table)
 
     def open_writers(self, config: TableConfig) -> dict[str, str | None]:
-        """The writer of each open write, by its start; none is known where the ledger is damaged."""
+        """The writer of each open write, by its request time; none is known where the ledger is damaged."""
         with contextlib.suppress(CorruptFile):
             state = Ledger(self.at(config)).newest().state
-            return {start: state.writer_of(start) for start in state.open}
+            return {request_time: state.writer_of(request_time) for request_time in state.open}
         return {}
 
     def remember(self, ledger: Ledger) -> None:
@@ -171,7 +171,7 @@ class Writing:
     def schema_text(self, now: Round, begun: TableSchema | None, own: pa.Schema, *, merges: bool = False) -> str:
         """What a commit of this round must state, by RFC-82; SchemaConflict if another writer's change is in the way.
 
-        Readers take the schema of the commit with the greatest start (FORMAT, trap 33), so every commit repeats the
+        Readers take the schema of the commit with the greatest request time (FORMAT, trap 33), so every commit repeats the
         table's schema as it is now, not the one its writer began with.
         """
         is_unchanged = begun is not None and now.state.schema_file == begun.file and not now.is_shared

@@ -4,7 +4,7 @@
 - `instants`: each with its times, kind, state and lane; `late` is the barrier that it began before and completed after
 - `lanes`: one for each writer, one for each kind of service
 - `groups`: [partition, file id]
-- `files`: [group, instant (its place, or its start if it is not shown), base or log, rest of name, bytes, rows]
+- `files`: [group, instant (its place, or its request time if it is not shown), base or log, rest of name, bytes, rows]
 - `slices`: [group, barrier, base file or null, [log files]], with files by their place
 """
 
@@ -39,7 +39,7 @@ def build_model(facts: Facts, files_max: int = limits.VIEW_FILES_MAX) -> dict[st
     _mark_late(instants, facts)
     lanes = _lanes(instants)
     places = {(i["start"], i["family"]): at for at, i in enumerate(instants)}
-    files = _Files({start: at for (start, family), at in places.items() if family == "write"}, files_max)
+    files = _Files({request_time: at for (request_time, family), at in places.items() if family == "write"}, files_max)
     slices = list(_slices(facts, files))
     by_key = {(s.instant.request_time, s.instant.action): s.details for s in facts.instants}
     for instant in reversed(instants):
@@ -160,7 +160,7 @@ def _taken_back(instants: list[dict[str, Any]], facts: Facts) -> Iterator[dict[s
 
 
 def _mark_late(instants: list[dict[str, Any]], facts: Facts) -> None:
-    """Names, for each write that spans the start of a compaction of one of its groups, that barrier (RFC-66)."""
+    """Names, for each write that spans the request time of a compaction of one of its groups, that barrier (RFC-66)."""
     touched = {s.instant.request_time: {f.group for f in s.details.files} for s in facts.instants if s.instant.is_write}
     plans = {
         s.instant.request_time: {p.group for p in s.details.plan}
@@ -180,7 +180,7 @@ def _mark_late(instants: list[dict[str, Any]], facts: Facts) -> None:
 
 
 def _lanes(instants: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lanes, writers by their first start and then services; each instant's `lane` becomes its place."""
+    """The lanes, writers by their first request time and then services; each instant's `lane` becomes its place."""
     order: dict[tuple[int, str], None] = {}
     ranks = {_NAMELESS: 1, _OPEN: 2, _TAKEN_BACK: 3, _CREATION: 4}
     for instant in instants:
@@ -226,8 +226,8 @@ class _Files:
             self.left_out += 1
             return None
         self._files[key] = len(self.rows)
-        start = parsed.request_time
-        self.rows.append([key[0], self.instants.get(start, start), *_parts(parsed), size, rows])
+        request_time = parsed.request_time
+        self.rows.append([key[0], self.instants.get(request_time, request_time), *_parts(parsed), size, rows])
         return self._files[key]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a write begins: the table is looked at, rows that are at hand are checked, and the ledger gives the write its start.
+"""How a write begins: the table is looked at, rows that are at hand are checked, and the ledger gives the write its request time.
 
 `open_write` decides nothing and leaves no trace; `begin` does. What is settled then is a `Beginning`, with which any process can
 end the write.
@@ -160,7 +160,7 @@ class Beginning:
         return WritePlan(
             url=source.url,
             options=source.options,
-            start=self.instant,
+            request_time=self.instant,
             schema=columns,
             config=config,
             buckets=config.buckets or 1,
@@ -253,14 +253,14 @@ def _begin(opening: Opening) -> Beginning:
     )
     if rivalry.is_alone:
         clear_dead(ledger, opening.token)
-    start, into_base = _start(opening, rivalry)
+    request_time, into_base = _start(opening, rivalry)
     overwriting = None
     if request.overwrites:
         overwriting = Overwriting.of(request, rivalry.begun, updates_allowed=rivalry.updates_allowed)
     placement = overwriting.placement() if overwriting else writing.placed_since(ledger, placement)
     opening.schema.begun = writing.schema_since(ledger, opening.schema.begun)
     return Beginning(
-        start,
+        request_time,
         opening.token,
         request,
         opening.writer,
@@ -274,11 +274,11 @@ def _begin(opening: Opening) -> Beginning:
 
 
 def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
-    """The start of a new write, and whether its rows may become base files."""
+    """The request time of a new write, and whether its rows may become base files."""
     ledger, request = opening.ledger, opening.request
 
     def begun(*, adds_base: bool) -> str:
-        start = begin_write(
+        request_time = begin_write(
             ledger,
             opening.token,
             action="replacecommit" if request.overwrites else ledger.config.write_action,
@@ -286,15 +286,15 @@ def _start(opening: Opening, rivalry: Rivalry) -> tuple[str, bool]:
             columns=request.columns,
             batch=opening.batch,
             writer=opening.writer,
-            beat=lambda start: cast("None", beat_first(ledger.storage, start)),
+            beat=lambda request_time: cast("None", beat_first(ledger.storage, request_time)),
             seen=rivalry.note if rivalry.matters else None,
             is_alone=rivalry.is_alone,
             # What was decided before it in the same entry need not be on the timeline yet: nothing may be read then.
             lazily=opening.is_blind and not (request.overwrites or request.is_partial or ledger.config.is_placed),
         )
         ledger.confirmed()  # another process may have decided it
-        rivalry.settle(start)
-        return start
+        rivalry.settle(request_time)
+        return request_time
 
     if request.overwrites:
         return begun(adds_base=False), True  # in file groups that no other write has: base files disturb none

@@ -83,7 +83,7 @@ class Placing:
     def _look(self, plan: WritePlan) -> _Look:
         began_seconds = self._writing.clock.monotonic()
         view = load_view(self._writing.at(plan.config))
-        return _Look(view.timeline, self._ground(view, plan.start), began_seconds)
+        return _Look(view.timeline, self._ground(view, plan.request_time), began_seconds)
 
     def release(self) -> None:
         """Lets go of whatever was kept."""
@@ -92,7 +92,7 @@ class Placing:
             if not isinstance(rows, Piece):
                 rows.release()
 
-    def _ground(self, view: View, start: str) -> Ground:
+    def _ground(self, view: View, request_time: str) -> Ground:
         self._check_index(view)
         visible = view.timeline.visibility()
         groups: dict[str, list[Target]] = defaultdict(list)
@@ -100,7 +100,7 @@ class Placing:
             group = found.group
             held = replace(slice_task(found, view.config, visible), unsure_logs=_unsure_logs(found))
             groups[group.partition].append(Target(group.partition, group.file_id, held))
-        ids = self._new_ids(start)
+        ids = self._new_ids(request_time)
         clustered = any(i.kind == "clustering" for i in view.timeline.pending)
         closed = planned_parts(self._writing.at(view.config), view.timeline) if clustered else ()
         return Ground(
@@ -118,13 +118,15 @@ class Placing:
                 path=self._writing.storage.url,
             )
 
-    def _new_ids(self, start: str) -> Iterator[str]:
-        """File ids in the shape of Hudi's. No other write has this start, so none has these ids, whatever chance gives;
+    def _new_ids(self, request_time: str) -> Iterator[str]:
+        """File ids in the shape of Hudi's. No other write has this request time, so none has these ids, whatever chance gives;
         the first letter says that they are no buckets.
         """
         drawn = self._writing.clock.token()
         head = "abcdef"[int(drawn[0], 16) % 6] + drawn[1:8]
-        stem = "-".join((head, start[:4], start[4:8], start[8:12], start[12:] + drawn[9:16]))
+        stem = "-".join(
+            (head, request_time[:4], request_time[4:8], request_time[8:12], request_time[12:] + drawn[9:16])
+        )
         for number in count():
             yield f"{stem}-{number}"
 

@@ -55,13 +55,13 @@ def _first_bases(
     if not wanted:
         return
     plan, groups = plan_of(), load_view(ledger.table).groups
-    new = [group for group in wanted if _is_new(groups.get(GroupId(*group)), plan.start)]
+    new = [group for group in wanted if _is_new(groups.get(GroupId(*group)), plan.request_time)]
     yield from engine.seeds(plan, new)
 
 
-def _is_new(held: FileGroup | None, start: str) -> bool:
+def _is_new(held: FileGroup | None, request_time: str) -> bool:
     """Whether the group has no base file, and had nothing at all when the write began."""
     if held is None:
         return True
     bases = [part.base for part in held.slices if part.base is not None]
-    return not bases and all(log.completion_time > start for part in held.slices for log in part.logs)
+    return not bases and all(log.completion_time > request_time for part in held.slices for log in part.logs)

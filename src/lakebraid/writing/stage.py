@@ -90,7 +90,7 @@ class Staging:
         if self._placing is not None:
             return plan
         if plan.columns is not None:
-            return replace(plan, known=self._known_keys(plan.start))
+            return replace(plan, known=self._known_keys(plan.request_time))
         # A second base file of a group would hide the first: only the first rows become base files.
         return replace(plan, into_base=plan.into_base and self._task == FIRST_TASK)
 
@@ -117,10 +117,10 @@ class Staging:
         """Returns when data files may be put; RolledBack if the write has not begun."""
         self._engines.await_ready()
 
-    def check_new_keys(self, now: Round, start: str) -> None:
+    def check_new_keys(self, now: Round, request_time: str) -> None:
         """WriteConflict if a partial update opened a row for a key that another writer has brought since this one began."""
         if self.looked is not None:
-            self.looked[1].check(now, start, self.files)
+            self.looked[1].check(now, request_time, self.files)
 
     def release(self) -> None:
         """Lets go of the rows that were kept."""
@@ -137,11 +137,11 @@ class Staging:
             is_little = rows is not None and held + rows.nbytes <= limits.REDONE_BYTES_MAX
             self.kept = [*self.kept, Piece(operation, rows)] if is_little else None
 
-    def _known_keys(self, start: str) -> KnownKeys:
+    def _known_keys(self, request_time: str) -> KnownKeys:
         """The keys as they were when a partial update looked first; what changed since is held against it at the end."""
         if self.looked is None:
             view = load_view(self._writing.at(self._config))
-            self.looked = _look(view, self._source, start)
+            self.looked = _look(view, self._source, request_time)
         return self.looked[0]
 
     def _next_task(self) -> int:
@@ -150,11 +150,11 @@ class Staging:
         return self._task
 
 
-def _look(view: View, source: Source, start: str) -> Looking:
-    """Where tasks of the write that began at `start` find the keys of this view, and what its end is held against."""
+def _look(view: View, source: Source, request_time: str) -> Looking:
+    """Where tasks of the write that began at `request_time` find the keys of this view, and what its end is held against."""
     plan = read_plan(view, source)
     plan = plan.of_columns(plan.rules.key_columns)
     visible = view.timeline.visibility()
     slices = {(s.group.partition, s.group.file_id): slice_task(s, view.config, visible) for s in view.slices()}
-    younger = tuple(i for i in view.timeline.writes if i.request_time > start and i.action == "deltacommit")
+    younger = tuple(i for i in view.timeline.writes if i.request_time > request_time and i.action == "deltacommit")
     return KnownKeys(plan, slices), Looked(view.completion_time, view.timeline.first_active_write, younger)

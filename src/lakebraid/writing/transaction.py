@@ -59,7 +59,7 @@ class Transaction:
             with counted_in(opening.tally):
                 opening, begun = begin(opening)
         except BatchRepeated as repeated:
-            self.instant, self._repeated = repeated.start, self._repetition(repeated, opening.request.operation)
+            self.instant, self._repeated = repeated.request_time, self._repetition(repeated, opening.request.operation)
         else:
             self._carry_on(begun, opening.source, opening.engines)
         self._seconds["begin"] = self._clock.monotonic() - opening.since_seconds
@@ -192,7 +192,15 @@ class Transaction:
         self._writing.remember(self._ledger)
         seconds, again = dict(self._seconds), self._tally.found
         return WriteResult(
-            repeated.start, repeated.completion, operation, 0, 0, 0, seconds, is_repeated=True, store_retries=again
+            repeated.request_time,
+            repeated.completion,
+            operation,
+            0,
+            0,
+            0,
+            seconds,
+            is_repeated=True,
+            store_retries=again,
         )
 
     def _serviced(self) -> ServiceRound | None:

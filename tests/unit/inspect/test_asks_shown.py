@@ -116,22 +116,22 @@ def test_a_story_says_that_another_process_decided_an_instant_along_with_its_own
     table: Table, storage: MemoryStorage, clock: TickingClock
 ) -> None:
     """Only the author's calls take long: so it asks, and the others need not."""
-    starts = list[str]()
+    request_times = list[str]()
 
     def others_come(call: Call) -> None:
         if call.name != "create" or not call.target.startswith(f"{LEDGER}/a."):
             return
         put(table, a_begin("third"), id_=f"v{call.number:015d}")
-        if not starts:
-            starts.append(begin_write(ledger(table), "the other process", writer="other"))
+        if not request_times:
+            request_times.append(begin_write(ledger(table), "the other process", writer="other"))
 
     watched = WatchedStorage(storage, before=lambda _: clock.sleep(1.0), after=others_come)
     author = ledger(table_on(watched, clock))
     begin_write(author, "by itself")  # a process asks once an entry of its own has told that its clock is right
-    start = begin_write(author, "author")
-    completion = publish_write(author, "author", start, lambda _: CommitMetadata())
-    (other,) = starts
-    story = table.why(start)
+    request_time = begin_write(author, "author")
+    completion = publish_write(author, "author", request_time, lambda _: CommitMetadata())
+    (other,) = request_times
+    story = table.why(request_time)
     entry = story.begun_in
     assert entry == DecidedIn(present(entry).entry, "begin", "the other process", (other,), was_asked=True, asks=2)
     assert f"for its writer, by the process the other process with its own begin ({other}), together with 1" in repr(
@@ -143,7 +143,7 @@ def test_a_story_says_that_another_process_decided_an_instant_along_with_its_own
     assert present(own.begun_in).others == 2
     assert "together with 2 other wishes: its own process decided for all" in repr(own)
     model = build_model(load_facts(storage, clock))
-    assert {i["start"] for i in model["instants"] if i.get("completion") == completion} == {start}
+    assert {i["start"] for i in model["instants"] if i.get("completion") == completion} == {request_time}
     assert not any(i.get("problem") for i in model["instants"])
     assert list(table.audit()) == []
 

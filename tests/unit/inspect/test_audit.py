@@ -178,8 +178,8 @@ class _At(SystemClock):
     """Shows the real time, but never one before the table was written."""
 
     def __init__(self, timeline: list[str]) -> None:
-        starts = [name[:17] for name in timeline if name[:17].isdigit()]
-        self._least_ms = max((parse_instant_time(start, UTC) for start in starts), default=0)
+        request_times = [name[:17] for name in timeline if name[:17].isdigit()]
+        self._least_ms = max((parse_instant_time(request_time, UTC) for request_time in request_times), default=0)
 
     def now_ms(self) -> int:
         return max(super().now_ms(), self._least_ms + 10 * 60_000)

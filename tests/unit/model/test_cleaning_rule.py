@@ -57,14 +57,21 @@ def writes_of(history: History) -> list[Instant]:
 
 
 def past_of(history: History) -> Past:
-    done = {i.start: i for i in writes_of(history)}
+    done = {i.request_time: i for i in writes_of(history)}
     files = tuple(
-        Committed(GroupId(*f.group), file_path(f), t(f.start), t(done[f.start].completion or 0), isinstance(f, Base), 1)
+        Committed(
+            GroupId(*f.group),
+            file_path(f),
+            t(f.request_time),
+            t(done[f.request_time].completion or 0),
+            isinstance(f, Base),
+            1,
+        )
         for f in history.files
-        if f.start in done
+        if f.request_time in done
     )
     instants = tuple(
-        ModelInstant(t(i.start), COMPLETED_ACTION.get(i.action, i.action), State.COMPLETED, t(i.completion or 0))
+        ModelInstant(t(i.request_time), COMPLETED_ACTION.get(i.action, i.action), State.COMPLETED, t(i.completion or 0))
         for i in done.values()
     )
     replacements: dict[GroupId, list[ModelInstant]] = {}
@@ -98,16 +105,19 @@ def versions_at(history: History, moment: int, versions: int) -> set[str]:
             still = live_files(history, group, moment) != (None, [])
             bases += [base] if base and still and not _is_replaced(history, base, moment) and base not in bases else []
             logs += [log for log in own if log not in logs and not _is_replaced(history, log, moment)]
-        bases = sorted(bases, key=lambda b: b.start)[-versions:]
-        floor = bases[0].start if len(bases) == versions else 0
+        bases = sorted(bases, key=lambda b: b.request_time)[-versions:]
+        floor = bases[0].request_time if len(bases) == versions else 0
         found |= {file_path(b) for b in bases}
-        found |= {file_path(log) for log in logs if (history.instant(log.start).completion or 0) > floor}
+        found |= {file_path(log) for log in logs if (history.instant(log.request_time).completion or 0) > floor}
     return found
 
 
 def _is_replaced(history: History, file: File, moment: int) -> bool:
     return any(
-        file.group in i.replaces and i.done(moment) and file.start != i.start and file.start < (i.completion or 0)
+        file.group in i.replaces
+        and i.done(moment)
+        and file.request_time != i.request_time
+        and file.request_time < (i.completion or 0)
         for i in history.instants
     )
 
@@ -122,7 +132,7 @@ def cleanings(draw: st.DrawFn) -> tuple[History, Retention, list[Hold]]:
     history = draw(histories(steps_max=14, services=("compact", "log_compact", "replace")))
     policy = draw(st.sampled_from([COMMITS, COMMITS, HOURS, VERSIONS]))
     amount = draw(st.integers(1, 4))
-    last = max(i.completion or i.start for i in history.instants)
+    last = max(i.completion or i.request_time for i in history.instants)
     moments = st.integers(1, last + 1)
     holds = draw(st.lists(st.builds(Hold, st.just("somebody"), moments.map(t), st.booleans()), max_size=2))
     return history, Retention(policy, amount), holds
@@ -142,9 +152,9 @@ def since_of(history: History, retention: Retention, holds: list[Hold], cutoff: 
 
 
 def spared(history: History, files: set[str]) -> set[str]:
-    """With the spare base files of the same start, which nobody tells apart here."""
-    keep = {(f.group, f.start) for f in history.bases if file_path(f) in files}
-    return files | {file_path(f) for f in history.bases if (f.group, f.start) in keep}
+    """With the spare base files of the same request time, which nobody tells apart here."""
+    keep = {(f.group, f.request_time) for f in history.bases if file_path(f) in files}
+    return files | {file_path(f) for f in history.bases if (f.group, f.request_time) in keep}
 
 
 @pytest.mark.slow
@@ -160,7 +170,7 @@ def test_a_clean_keeps_what_any_retained_moment_needs_and_removes_everything_els
         assert choice == Choice(), f"{history}"
         return
     assert choice.since == t(since)
-    last = max(i.completion or i.start for i in history.instants)
+    last = max(i.completion or i.request_time for i in history.instants)
     points = [int(h.time) - int(t(1)) + 1 for h in holds if not h.is_lasting]
     retained = {*range(since, last + 2), *points}
     needed = {name for moment in retained for name in read_at(history, moment)}
@@ -169,7 +179,7 @@ def test_a_clean_keeps_what_any_retained_moment_needs_and_removes_everything_els
     old = {
         file_path(f)
         for f in history.files
-        if (done := history.instant(f.start).completion) is not None and done <= since
+        if (done := history.instant(f.request_time).completion) is not None and done <= since
     }
     assert removed(choice) == old - spared(history, needed), f"{history}\n{retention} {holds} since {since}"
 
@@ -185,7 +195,7 @@ def test_before_the_horizon_something_is_missing_and_from_it_on_nothing_is(
     if not choice.files:
         assert choice.horizon == ""
         return
-    horizon, last = int(choice.horizon) - int(t(1)) + 1, max(i.completion or i.start for i in history.instants)
+    horizon, last = int(choice.horizon) - int(t(1)) + 1, max(i.completion or i.request_time for i in history.instants)
     gone = removed(choice)
     for moment in range(horizon, last + 1):
         assert not gone & read_at(history, moment), f"{history}\n{moment} {choice}"
@@ -200,36 +210,41 @@ def test_before_the_horizon_something_is_missing_and_from_it_on_nothing_is(
 def test_apache_hudi_finds_every_slice_of_the_starts_that_are_left_to_it(
     given_: tuple[History, Retention, list[Hold]],
 ) -> None:
-    """Hudi reads the past by starts: as of T the newest base file that began by then, and the logs of its slice."""
+    """Hudi reads the past by request times: as of T the newest base file that began by then, and the logs of its slice."""
     history, retention, holds = given_
     choice = choose_files(past_of(history), retention, holds=holds)
     if not choice.files:
         return
-    gone, last = removed(choice), max(i.completion or i.start for i in history.instants)
+    gone, last = removed(choice), max(i.completion or i.request_time for i in history.instants)
     for moment in range(int(choice.earliest) - int(t(1)) + 1, last + 1):
         assert not gone & hudi_reads(history, moment), f"{history}\n{moment} {choice}"
 
 
 def hudi_reads(history: History, moment: int) -> set[str]:
     found: set[str] = set()
-    done = {i.start: i.completion for i in writes_of(history)}
+    done = {i.request_time: i.completion for i in writes_of(history)}
     for group in groups_of(history):
-        files = [f for f in history.files if f.group == group and f.start in done and not _hidden(history, f, moment)]
+        files = [
+            f for f in history.files if f.group == group and f.request_time in done and not _hidden(history, f, moment)
+        ]
         bases = [f for f in files if isinstance(f, Base) and f.named]
-        floor = max((b.start for b in bases if b.start <= moment), default=0)
-        ceiling = min((b.start for b in bases if b.start > moment), default=NOW)
-        found |= {file_path(b) for b in bases if b.start == floor}
-        logs = [f for f in files if isinstance(f, Log) and f.start <= moment]
-        found |= {file_path(f) for f in logs if floor <= (done[f.start] or 0) < ceiling}
+        floor = max((b.request_time for b in bases if b.request_time <= moment), default=0)
+        ceiling = min((b.request_time for b in bases if b.request_time > moment), default=NOW)
+        found |= {file_path(b) for b in bases if b.request_time == floor}
+        logs = [f for f in files if isinstance(f, Log) and f.request_time <= moment]
+        found |= {file_path(f) for f in logs if floor <= (done[f.request_time] or 0) < ceiling}
     return found
 
 
 def _hidden(history: History, file: File, moment: int) -> bool:
-    """Replaced groups vanish at the start of what replaced them."""
+    """Replaced groups vanish at the request time of what replaced them."""
     return any(
-        file.group in i.replaces and i.completion is not None and i.start <= moment and file.start < i.completion
+        file.group in i.replaces
+        and i.completion is not None
+        and i.request_time <= moment
+        and file.request_time < i.completion
         for i in history.instants
-        if file.start != i.start
+        if file.request_time != i.request_time
     )
 
 

@@ -35,9 +35,9 @@ def view_of(sizes: dict[str, list[int]]) -> Any:
     slices = []
     for partition, found in sizes.items():
         for number, size in enumerate(found):
-            group, start = GroupId(partition, f"f{number}"), t(number + 1)
-            name = BaseFileName(group.file_id, "0-0-0", start, ".parquet")
-            slices.append(FileSlice(group, start, BaseFile(name.format(), name, size, start), ()))
+            group, request_time = GroupId(partition, f"f{number}"), t(number + 1)
+            name = BaseFileName(group.file_id, "0-0-0", request_time, ".parquet")
+            slices.append(FileSlice(group, request_time, BaseFile(name.format(), name, size, request_time), ()))
     return SimpleNamespace(slices=lambda: slices, schema=SCHEMA)
 
 

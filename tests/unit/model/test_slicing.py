@@ -20,13 +20,13 @@ def t(number: int) -> str:
     return f"{20260101000000000 + number:017d}"
 
 
-def base(start: int, end: int) -> BaseFile:
-    parsed = BaseFileName("f", "1-0-1", t(start), ".parquet")
+def base(request_time: int, end: int) -> BaseFile:
+    parsed = BaseFileName("f", "1-0-1", t(request_time), ".parquet")
     return BaseFile(parsed.format(), parsed, 10, t(end))
 
 
-def log(start: int, end: int, version: int = 1, token: str = "1-0-1") -> LogFile:
-    parsed = LogFileName("f", t(start), version, token, "")
+def log(request_time: int, end: int, version: int = 1, token: str = "1-0-1") -> LogFile:
+    parsed = LogFileName("f", t(request_time), version, token, "")
     return LogFile(parsed.format(), parsed, 1, t(end))
 
 

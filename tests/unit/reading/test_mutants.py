@@ -187,9 +187,9 @@ def the_blocks_that_a_log_compaction_replaced_count_too(patch: pytest.MonkeyPatc
 def a_pending_first_writer_hides_what_came_after_it(patch: pytest.MonkeyPatch) -> None:
     real = Timeline.completion_of
 
-    def wrong(self: Timeline, start: str) -> str | None:
-        waiting = any(i.request_time < start and i.action == "deltacommit" for i in self.pending)
-        return None if waiting else real(self, start)
+    def wrong(self: Timeline, request_time: str) -> str | None:
+        waiting = any(i.request_time < request_time and i.action == "deltacommit" for i in self.pending)
+        return None if waiting else real(self, request_time)
 
     patch.setattr(Timeline, "completion_of", wrong)
 
@@ -213,8 +213,8 @@ def a_planned_compaction_hides_the_slice_before_it(patch: pytest.MonkeyPatch) ->
 def an_archived_write_counts_as_pending(patch: pytest.MonkeyPatch) -> None:
     real = Timeline.completion_of
 
-    def wrong(self: Timeline, start: str) -> str | None:
-        return None if start < (self.first_active_write or "") else real(self, start)
+    def wrong(self: Timeline, request_time: str) -> str | None:
+        return None if request_time < (self.first_active_write or "") else real(self, request_time)
 
     patch.setattr(Timeline, "completion_of", wrong)
 
@@ -231,7 +231,7 @@ def a_replaced_group_stays_visible(patch: pytest.MonkeyPatch) -> None:
 
 @mutant(BY_REPLACEMENT)
 def a_replaced_group_is_gone_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slicing, "outlives", lambda start, replacement: False)
+    patch.setattr(slicing, "outlives", lambda request_time, replacement: False)
 
 
 @mutant(BY_REPLACEMENT)
@@ -241,10 +241,10 @@ def any_of_two_base_files_of_one_instant_will_do(patch: pytest.MonkeyPatch) -> N
 
 @mutant(BY_LATE_LOGS)
 def as_of_goes_by_the_start(patch: pytest.MonkeyPatch) -> None:
-    def wrong(self: Timeline, start: str) -> str | None:
-        instant = self.write(start)
+    def wrong(self: Timeline, request_time: str) -> str | None:
+        instant = self.write(request_time)
         done = instant.completion_time if instant is not None and instant.is_completed else None
-        return done if done is not None and (self.until is None or start <= self.until) else None
+        return done if done is not None and (self.until is None or request_time <= self.until) else None
 
     patch.setattr(Timeline, "completion_of", wrong)
 

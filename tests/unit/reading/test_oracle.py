@@ -73,7 +73,7 @@ def moments(history: History, now: int) -> list[int]:
 
 
 def end_of(history: History) -> int:
-    return max(i.completion or i.start for i in history.instants)
+    return max(i.completion or i.request_time for i in history.instants)
 
 
 @thorough()
@@ -127,16 +127,16 @@ def test_changes_between_any_two_moments_are_exactly_the_difference(history: His
 
 def check_changes(table: lb.Table, history: History, after: int | None, until: int, now: int) -> None:
     oracle = Oracle(history)
-    start, end = None if after is None else t(after), t(until)
+    request_time, end = None if after is None else t(after), t(until)
     if oracle.is_cleaned(until, now) or (after is not None and oracle.is_cleaned(after, now)):
         with pytest.raises(lb.SnapshotExpired):
-            table.changes(start, end)
+            table.changes(request_time, end)
         return
     wanted = [(kind, comparable(in_files(dict(row), history.settings))) for kind, row in oracle.changes(after, until)]
-    images = table.changes(start, end, images=True)
+    images = table.changes(request_time, end, images=True)
     assert images.next_position == t(until)
     assert told_changes(images.to_arrow()) == sorted(wanted, key=repr), (after, until)
-    plain = table.changes(start, end).to_arrow()
+    plain = table.changes(request_time, end).to_arrow()
     renamed = [("update" if k == "update_postimage" else k, r) for k, r in wanted if k != "update_preimage"]
     assert told_changes(plain) == sorted(renamed, key=repr), (after, until)
     check_completions(plain, history, after, until)
@@ -151,13 +151,13 @@ def check_completions(changes: pa.Table, history: History, after: int | None, un
     """A change bears the completion of the write that made the row, and in any case one in the range asked for."""
     rows = Oracle(history).rows(until)
     # A writer that is archived and whose files are cleaned away may be forgotten.
-    forgotten = {f.start for i in history.instants for f in i.removed}
+    forgotten = {f.request_time for i in history.instants for f in i.removed}
     for row in changes.to_pylist():
         completion = row["_commit_completion_time"]
         assert (t(after) if after else "") < completion <= t(until)
         if row["_change_type"] != "delete" and history.settings.meta:
             writer = history.instant(rows[row.get("part") or "", row["id"]][AT])
-            if (after or 0) < (writer.completion or 0) and writer.start not in forgotten:
+            if (after or 0) < (writer.completion or 0) and writer.request_time not in forgotten:
                 assert completion == t(writer.completion or 0), row
 
 

@@ -45,11 +45,11 @@ from tests.kit.table_builder import (
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 
-def step_of(made: History, start: int, state: State) -> Step:
-    """The instant with that start reaches a state."""
+def step_of(made: History, request_time: int, state: State) -> Step:
+    """The instant with that request time reaches a state."""
 
     def happens(storage: Storage) -> None:
-        instant = made.instant(start)
+        instant = made.instant(request_time)
         requested, completed = instant_bytes(made, instant, storage.url)
         contents = {State.REQUESTED: requested, State.INFLIGHT: b"", State.COMPLETED: completed}
         storage.replace(timeline_path(instant, state), contents[state])
@@ -68,9 +68,9 @@ def clean_steps(made: History, clean: Instant) -> list[Step]:
     ]
 
 
-def archive_steps(made: History, starts: list[int]) -> list[Step]:
+def archive_steps(made: History, request_times: list[int]) -> list[Step]:
     """History first; then, oldest first, each instant's pending files and its completed one."""
-    instants = [made.instant(s) for s in starts]
+    instants = [made.instant(s) for s in request_times]
     steps: list[Step] = [lambda s: archive(s, made, instants, delete=False)]
     for instant in instants:
         pending = [timeline_path(instant, state) for state in (State.REQUESTED, State.INFLIGHT)]
@@ -183,12 +183,12 @@ def test_a_late_finisher_stays_visible_when_it_is_archived() -> None:
 # --- writers and services (F16-like) ---------------------------------------------------------------------------------
 
 
-def _before(made: History, *starts: int) -> Callable[[], Storage]:
+def _before(made: History, *request_times: int) -> Callable[[], Storage]:
     """The table while these instants are still pending."""
 
     def make() -> Storage:
         storage = build_table(made)
-        storage.delete([timeline_path(made.instant(s), State.COMPLETED) for s in starts])
+        storage.delete([timeline_path(made.instant(s), State.COMPLETED) for s in request_times])
         return storage
 
     return make
@@ -245,8 +245,10 @@ def test_a_clean_during_the_read_gives_the_right_rows_or_says_that_they_are_gone
 
 @pytest.mark.parametrize("is_newest", [False, True], ids=["somebody completed after it", "the newest completion"])
 def test_a_compaction_and_a_clean_behind_it_during_the_read_never_make_it_short(is_newest: bool) -> None:
-    instants = [i for i in DEMO.instants if not (is_newest and i.start == 35)]
-    made = History(DEMO.settings, instants, [f for f in DEMO.logs if not (is_newest and f.start == 35)], DEMO.bases)
+    instants = [i for i in DEMO.instants if not (is_newest and i.request_time == 35)]
+    made = History(
+        DEMO.settings, instants, [f for f in DEMO.logs if not (is_newest and f.request_time == 35)], DEMO.bases
+    )
     clean = Instant(95, "clean", 96, removed=(B10, L1, L2))
     steps = [step_of(made, 60, State.COMPLETED), *clean_steps(made, clean)]
 

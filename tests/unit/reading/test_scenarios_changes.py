@@ -82,7 +82,7 @@ def test_f28_a_late_finisher_is_delivered_exactly_once_by_consecutive_changes(be
     if between in ("compaction", "clean"):
         made = compacted(made, 50, 60)
     if between == "clean":
-        gone = tuple(log for log in made.logs if log.start in (10, 30))
+        gone = tuple(log for log in made.logs if log.request_time in (10, 30))
         made.instants.append(Instant(85, "clean", 86, removed=gone))
     first = open_table(build_table(made, now=45)).changes()
     assert first.next_position == t(40)
@@ -103,7 +103,7 @@ def test_f29_changes_with_a_pending_compaction_are_whole() -> None:
     assert told(table, 20) == [("insert", "b", "l2"), ("update", "a", "l1")]
     late = History(
         DEMO.settings,
-        [i for i in DEMO.instants if i.start != 60] + [compaction(60, None, B10, L1, L2)],
+        [i for i in DEMO.instants if i.request_time != 60] + [compaction(60, None, B10, L1, L2)],
         DEMO.logs,
         DEMO.bases,
     )
@@ -115,8 +115,8 @@ def test_f29_changes_show_a_new_partition_and_a_dropped_one() -> None:
     columns = ("id", "part", "ts", "v", "w")
     p0, p1 = ("p0", G[1]), ("p1", G[1])
     files = [
-        Log(group, start, (Block("parquet", (Put("a", row("a", v) | {"part": group[0]}),), columns),))
-        for group, start, v in ((p0, 10, "old"), (p1, 20, "new"))
+        Log(group, request_time, (Block("parquet", (Put("a", row("a", v) | {"part": group[0]}),), columns),))
+        for group, request_time, v in ((p0, 10, "old"), (p1, 20, "new"))
     ]
     writes = [Instant(s, "deltacommit", c, columns) for s, c in ((1, 2), (10, 12), (20, 22))]
     drop = Instant(30, "replacecommit", 32, columns, replaces=(p0,))

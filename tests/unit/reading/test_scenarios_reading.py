@@ -204,9 +204,9 @@ def test_f11_ties_between_overlapping_writers_go_to_the_later_start_not_to_the_l
     assert shown(open_table(build_table(compacted(made, 50, 60)))) == {"k": "fast"}
 
 
-def partial(start: int, key: str, **values: Any) -> Log:
+def partial(request_time: int, key: str, **values: Any) -> Log:
     block = Block("parquet", (Put(key, {"id": key} | values),), ("id", *values), partial=True)
-    return Log(G, start, (block,))
+    return Log(G, request_time, (block,))
 
 
 def test_f11_a_late_unconditional_delete_spares_the_newer_base_row_also_where_another_key_is_partial() -> None:

@@ -38,16 +38,16 @@ pytestmark = pytest.mark.unit
 KEEP = Keep(2, 4)
 
 
-def done(start: int, action: str = "deltacommit") -> Instant:
-    return Instant(t(start), action, State.COMPLETED, t(start + 1), action)
+def done(request_time: int, action: str = "deltacommit") -> Instant:
+    return Instant(t(request_time), action, State.COMPLETED, t(request_time + 1), action)
 
 
-def pending(start: int, action: str = "deltacommit") -> Instant:
-    return Instant(t(start), action, State.INFLIGHT, None, action)
+def pending(request_time: int, action: str = "deltacommit") -> Instant:
+    return Instant(t(request_time), action, State.INFLIGHT, None, action)
 
 
 def timeline(*more: Instant, without: tuple[int, ...] = ()) -> Timeline:
-    writes = [done(start) for start in range(10, 100, 10) if start not in without]
+    writes = [done(request_time) for request_time in range(10, 100, 10) if request_time not in without]
     return Timeline(tuple(sorted([*writes, *more])))
 
 
@@ -98,7 +98,7 @@ def test_a_write_that_was_rolled_back_long_ago_holds_nothing_back() -> None:
 
 
 def test_too_many_rollbacks_to_remember_hold_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "GONE_STARTS_MAX", 2)
+    monkeypatch.setattr(limits, "GONE_REQUEST_TIMES_MAX", 2)
     assert chosen(timeline(), LedgerState(gone={t(95): t(96), t(97): t(98)})) == []
     assert len(choose_instants(timeline(), LedgerState(gone={t(95): t(96), t(97): t(98)}), KEEP, t(97)).instants) == 7
 
@@ -149,13 +149,13 @@ def _with_a_zombie() -> tuple[Scene, str, Callable[[], None]]:
     scene.write(row("a", "old"))
     scene.write(row("b", "old"))
     dead = scene.begin(row("a", "dead", ts=99))
-    (late,) = [name for name in files(scene.storage) if f"_{dead.start}." in name]
+    (late,) = [name for name in files(scene.storage) if f"_{dead.request_time}." in name]
     data = scene.storage.read(late, 10**6)
     scene.kill(dead)
-    roll_back(scene.table._writing.ledger(scene.table._config), "other", dead.start)
+    roll_back(scene.table._writing.ledger(scene.table._config), "other", dead.request_time)
     for n in range(8):
         scene.write(row("c", str(n), ts=n))
-    return scene, dead.start, lambda: scene.storage.create(late, data)
+    return scene, dead.request_time, lambda: scene.storage.create(late, data)
 
 
 def test_h8_a_late_file_of_a_write_that_was_rolled_back_does_not_become_visible_by_archiving() -> None:
@@ -199,7 +199,7 @@ def test_an_open_write_holds_archiving_back_until_it_is_published() -> None:
     for n in range(4, 8):
         scene.write(row("a", str(n), ts=n))
     held = scene.table.archive(keep_min=1, keep_max=1)
-    assert slow.start in held.held_back_by and held.instants == 4
+    assert slow.request_time in held.held_back_by and held.instants == 4
     scene.commit(slow)
     scene.table.archive(keep_min=1, keep_max=1)
     assert len(scene.table.timeline()) == 1
@@ -214,9 +214,9 @@ def test_archived_instants_are_found_by_status_timeline_changes_and_older_versio
     told = scene.table.changes(after=writes[2].completion or "").to_arrow().to_pylist()
     assert scene.table.archive(keep_min=1, keep_max=1).instants == 10
     assert scene.table.changes(after=writes[2].completion or "").to_arrow().to_pylist() == told
-    assert [scene.table.status(w.start) for w in writes] == ["published"] * 9
+    assert [scene.table.status(w.request_time) for w in writes] == ["published"] * 9
     listed = [entry.instant for entry in scene.table.timeline(archived=True)]
-    assert {w.start: w.completion for w in writes}.items() <= {
+    assert {w.request_time: w.completion for w in writes}.items() <= {
         i.request_time: i.completion_time for i in listed
     }.items()
     assert [len(scene.table.timeline()), len(listed)] == [1, 11]
@@ -230,8 +230,8 @@ def test_a_writer_whose_answer_was_lost_learns_of_its_commit_from_the_history() 
     for n in range(3):
         scene.write(row("b", str(n), ts=n))
     scene.table.archive(keep_min=1, keep_max=1)
-    assert slow.start not in [start for start, _, _ in scene.instants()]
-    assert write_completion(scene.table._writing.ledger(scene.table._config), slow.start) == slow.completion
+    assert slow.request_time not in [request_time for request_time, _, _ in scene.instants()]
+    assert write_completion(scene.table._writing.ledger(scene.table._config), slow.request_time) == slow.completion
 
 
 def test_a_plan_is_decided_by_one_process_and_executed_by_another() -> None:
@@ -275,11 +275,11 @@ def test_the_last_commit_that_states_the_schema_stays() -> None:
     ledger = scene.table._writing.ledger(scene.table._config)
     for _ in range(4):
         txn = scene.clock.token()
-        start = begin_write(ledger, txn)
-        publish_write(ledger, txn, start, lambda _: CommitMetadata(operation="UPSERT"))
+        request_time = begin_write(ledger, txn)
+        publish_write(ledger, txn, request_time, lambda _: CommitMetadata(operation="UPSERT"))
     held = scene.table.archive(keep_min=1, keep_max=1)
-    assert stating.start in held.held_back_by or "states the schema" in held.held_back_by
-    assert _first_active(scene) <= stating.start
+    assert stating.request_time in held.held_back_by or "states the schema" in held.held_back_by
+    assert _first_active(scene) <= stating.request_time
     assert scene.other().schema.names == ["id", "ts", "v", "w"]
     assert answer(scene.other()) == {"a": "1"}
 

@@ -145,8 +145,8 @@ def test_a_file_that_a_dead_archiver_left_whole_is_taken_over() -> None:
 
 
 def _file(number: int, layer: int = 0, size: int = 10) -> HistoryFile:
-    start = f"{20260101000000000 + number}"
-    return HistoryFile(history_file_name(start, start, layer), size)
+    request_time = f"{20260101000000000 + number}"
+    return HistoryFile(history_file_name(request_time, request_time, layer), size)
 
 
 def test_ten_neighbours_of_a_layer_become_one_of_the_next_the_lowest_and_oldest_first() -> None:

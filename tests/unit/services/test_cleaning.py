@@ -81,7 +81,7 @@ def test_a_clean_changes_no_answer_from_its_horizon_on_and_is_named_before_it(
 ) -> None:
     storage = build_table(history, archived=archived)
     before = table_on(storage, CountingClock())
-    last = max(i.completion or i.start for i in history.instants)
+    last = max(i.completion or i.request_time for i in history.instants)
     newest = found_rows(before.to_arrow())
     done = before.clean(**policy)
     table = open_table(storage)
@@ -118,16 +118,18 @@ def test_a_clean_tells_hudi_in_its_own_words_what_it_did() -> None:
     scene = versions()
     before = {*files(scene.storage)}
     done = scene.table.clean(commits=2)
-    start = done.instants[0]
-    names = [i.name.rpartition("/")[2] for i in scene.storage.list(TIMELINE) if f"/{start}" in i.name]
-    assert names[:2] == [f"{start}.clean.inflight", f"{start}.clean.requested"] and names[2].endswith(".clean")
-    plan = parse_clean_plan(scene.storage.read(f"{TIMELINE}/{start}.clean.requested", 10**6), start)
-    metadata = parse_clean_metadata(scene.storage.read(f"{TIMELINE}/{names[2]}", 10**6), start)
+    request_time = done.instants[0]
+    names = [i.name.rpartition("/")[2] for i in scene.storage.list(TIMELINE) if f"/{request_time}" in i.name]
+    assert names[:2] == [f"{request_time}.clean.inflight", f"{request_time}.clean.requested"] and names[2].endswith(
+        ".clean"
+    )
+    plan = parse_clean_plan(scene.storage.read(f"{TIMELINE}/{request_time}.clean.requested", 10**6), request_time)
+    metadata = parse_clean_metadata(scene.storage.read(f"{TIMELINE}/{names[2]}", 10**6), request_time)
     assert {*plan.files[""]} == {*done.files} == before - {*files(scene.storage)} == {*metadata.deleted_files[""]}
     assert plan.policy == "KEEP_LATEST_COMMITS" and plan.earliest_to_retain is not None
     assert metadata.earliest_commit_to_retain == plan.earliest_to_retain.request_time
-    starts = sorted(i[0] for i in scene.instants() if i[1] in ("commit", "deltacommit"))
-    assert metadata.earliest_commit_to_retain == starts[-2] and metadata.last_completed == starts[-1]
+    request_times = sorted(i[0] for i in scene.instants() if i[1] in ("commit", "deltacommit"))
+    assert metadata.earliest_commit_to_retain == request_times[-2] and metadata.last_completed == request_times[-1]
 
 
 def test_what_an_earlier_clean_left_to_hudi_never_grows_again() -> None:
@@ -268,8 +270,8 @@ def test_beside_hudi_writers_a_clean_is_decided_under_their_lock_and_deletes_wit
 
 def test_nothing_is_cleaned_while_a_restore_is_unfinished() -> None:
     scene = versions()
-    start = "20990101000000000"
-    scene.storage.create(f"{TIMELINE}/{start}.restore.requested", b"")
+    request_time = "20990101000000000"
+    scene.storage.create(f"{TIMELINE}/{request_time}.restore.requested", b"")
     done = scene.table.clean(commits=1, dry_run=True)
     assert done.files == () and "restore" in done.held_back[0]
 

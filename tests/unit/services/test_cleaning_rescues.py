@@ -41,11 +41,11 @@ def test_a_clean_rolls_a_dead_writer_back_and_what_it_held_back_goes_in_the_same
     scene.clock.sleep(LONG_SECONDS)
     held = cleaning.clean(scene.table._writing.ledger(scene.table._config), Retention(amount=1), dry_run=True)
     done = scene.table.clean(commits=1)
-    assert done.rolled_back == (dead.start,)
-    assert f"rolled back: {dead.start}" in str(done)
+    assert done.rolled_back == (dead.request_time,)
+    assert f"rolled back: {dead.request_time}" in str(done)
     assert len(done.files) > len(held.files), "a dead writer goes on holding versions back"
-    assert scene.table.status(dead.start) == "refused"
-    assert not [name for name in files(scene.storage) if dead.start in name]
+    assert scene.table.status(dead.request_time) == "refused"
+    assert not [name for name in files(scene.storage) if dead.request_time in name]
     assert answer(scene.table) == {"a": "v8"}
     assert scene.table.clean(commits=1).rolled_back == ()
 
@@ -54,7 +54,7 @@ def test_a_clean_leaves_a_living_writer_alone() -> None:
     scene = scene_of()
     alive = scene.begin(row("a", "alive", ts=99))
     scene.clock.sleep(LONG_SECONDS)
-    beat(scene.storage, alive.start)
+    beat(scene.storage, alive.request_time)
     assert scene.table.clean(commits=1).rolled_back == ()
     scene.commit(alive)
     assert answer(scene.table) == {"a": "alive"}
@@ -64,7 +64,7 @@ def test_a_writer_that_was_only_slow_learns_from_its_commit_that_a_clean_took_it
     scene = scene_of()
     slow = scene.begin(row("a", "slow", ts=99))
     scene.clock.sleep(LONG_SECONDS)
-    assert scene.other().clean().rolled_back == (slow.start,)
+    assert scene.other().clean().rolled_back == (slow.request_time,)
     with pytest.raises(RolledBack):
         scene.commit(slow)
     assert answer(scene.table) == {"a": "v5"}
@@ -76,7 +76,7 @@ def test_a_dry_run_of_a_clean_rolls_nobody_back() -> None:
     scene.clock.sleep(LONG_SECONDS)
     before = files(scene.storage)
     assert scene.table.clean(commits=1, dry_run=True).rolled_back == ()
-    assert (scene.table.status(dead.start), files(scene.storage)) == ("open", before)
+    assert (scene.table.status(dead.request_time), files(scene.storage)) == ("open", before)
 
 
 def test_arguments_that_make_no_sense_are_refused_before_anybody_is_rolled_back() -> None:
@@ -87,7 +87,7 @@ def test_arguments_that_make_no_sense_are_refused_before_anybody_is_rolled_back(
         scene.table.clean(commits=1, hours=1)
     with pytest.raises(InvalidArgument, match="is no number of minutes"):
         scene.table.clean(table_service_rollback_delay_minutes=-1)
-    assert scene.table.status(dead.start) == "open"
+    assert scene.table.status(dead.request_time) == "open"
 
 
 @pytest.mark.parametrize("service", ["clean", "rollback"])

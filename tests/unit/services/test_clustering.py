@@ -80,8 +80,8 @@ def test_rows_are_sorted_and_cut_into_files_of_the_wanted_size() -> None:
         pairs = [(r["w"], r["id"]) for r in rows]
         assert pairs == sorted(pairs)
         ranges.append((pairs[0], pairs[-1]))
-    (_, end), (start, _) = sorted(ranges)
-    assert end < start, "files do not overlap"
+    (_, end), (request_time, _) = sorted(ranges)
+    assert end < request_time, "files do not overlap"
 
 
 @pytest.mark.slow
@@ -123,9 +123,9 @@ def test_a_plan_without_order_may_ask_for_several_files() -> None:
     draft = present(draft_clustering(ledger, ClusteringScope()))
     plan = replace(draft, groups=tuple(replace(g, output_file_groups=3) for g in draft.groups))
     content = format_requested_replace(RequestedReplace("CLUSTER", plan), grove.storage.url)
-    start = present(decide_plan(ledger, "planner", "clustering", lambda *_: content))
+    request_time = present(decide_plan(ledger, "planner", "clustering", lambda *_: content))
     rows = grove.rows()
-    assert CLUSTERING.run(Opened(grove.table._writing, ledger), start).groups == 3
+    assert CLUSTERING.run(Opened(grove.table._writing, ledger), request_time).groups == 3
     assert grove.rows() == rows
 
 

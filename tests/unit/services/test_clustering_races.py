@@ -45,8 +45,8 @@ def scenery(mode: str) -> tuple[dict[str, bytes], int, GroupId]:
 
 
 def clusterer(actor: Actor) -> ClusteringResult | None:
-    start = plan_clustering(actor.ledger)
-    return None if start is None else run_plan(actor.opened, start, TINY)
+    request_time = plan_clustering(actor.ledger)
+    return None if request_time is None else run_plan(actor.opened, request_time, TINY)
 
 
 def writer(group: GroupId, strategy: Strategy, *, updates_allowed: bool, is_new: bool = False) -> Body:
@@ -55,23 +55,27 @@ def writer(group: GroupId, strategy: Strategy, *, updates_allowed: bool, is_new:
     def write(actor: Actor) -> str:
         noted: dict[str, Begun] = {}
         ledger = actor.ledger
-        start = begin_write(ledger, "w", action="commit", seen=lambda now, s: noted.__setitem__(s, begun(now, s)))
+        request_time = begin_write(
+            ledger, "w", action="commit", seen=lambda now, s: noted.__setitem__(s, begun(now, s))
+        )
         if not is_new and group not in load_view(TableAt(actor.storage, ledger.config, actor.process.clock)).groups:
-            roll_back(ledger, "w", start)
+            roll_back(ledger, "w", request_time)
             return "moved"  # its rows have another group now, and it would go on there
-        name = BaseFileName(group.file_id, "0-1-1", start, ".parquet").format()
-        place_file(actor.storage, start, "", name, b"new")
-        metadata = CommitMetadata(write_stats([StagedFile("", group.file_id, name, 3, 1, 0, is_base=True)], start))
-        rivals = Rivals(noted[start], strategy, updates_allowed)
+        name = BaseFileName(group.file_id, "0-1-1", request_time, ".parquet").format()
+        place_file(actor.storage, request_time, "", name, b"new")
+        metadata = CommitMetadata(
+            write_stats([StagedFile("", group.file_id, name, 3, 1, 0, is_base=True)], request_time)
+        )
+        rivals = Rivals(noted[request_time], strategy, updates_allowed)
 
         def checked(now: Any) -> CommitMetadata:
             rivals.check(now, {group}, "w")
             return metadata
 
         try:
-            return publish_write(ledger, "w", start, checked)
+            return publish_write(ledger, "w", request_time, checked)
         except WriteConflict:
-            roll_back(ledger, "w", start)
+            roll_back(ledger, "w", request_time)
             raise
 
     return write

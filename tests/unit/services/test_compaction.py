@@ -82,13 +82,13 @@ def test_a_carried_delete_is_carried_again_and_keeps_its_own_request_time() -> N
         write(table, put("b", "b"))
         assert table.compact() is not None
     table.publish(slow)
-    assert seen(table) == {"b": "b"}, "it began before the delete, and ties go to the later start"
+    assert seen(table) == {"b": "b"}, "it began before the delete, and ties go to the later request time"
     table.publish(between)
     assert seen(table) == {"b": "b", "a": "between"}
-    logs = [n for n in table.names() if n.startswith(".") and t(delete.start) not in n and "_0-0-" in n]
+    logs = [n for n in table.names() if n.startswith(".") and t(delete.request_time) not in n and "_0-0-" in n]
     blocks = [b for name in logs for b in read_blocks(table.storage.read(name, 10**6), name).blocks]
     assert len(logs) == 3
-    assert {(b.type, b.instant_time) for b in blocks} == {(BlockType.DELETE, t(delete.start))}
+    assert {(b.type, b.instant_time) for b in blocks} == {(BlockType.DELETE, t(delete.request_time))}
 
 
 def test_a_delete_that_a_row_outranks_is_not_carried() -> None:
@@ -124,7 +124,9 @@ def test_a_delete_that_would_be_forgotten_is_carried_on_while_an_older_write_is_
     done = table.compact()
     assert done is not None and done.rows == 2, "the delete is not merged yet"
     (name,) = [n for n in table.names() if f"_{done.instant}.log" in n]
-    assert [b.instant_time for b in read_blocks(table.storage.read(name, 10**6), name).blocks] == [t(delete.start)]
+    assert [b.instant_time for b in read_blocks(table.storage.read(name, 10**6), name).blocks] == [
+        t(delete.request_time)
+    ]
     assert seen(table) == {"b": "b"}
     table.publish(slow)
     assert seen(table) == {"b": "b"}
@@ -270,9 +272,9 @@ def test_nothing_is_planned_while_a_bulk_load_is_open() -> None:
     state = table.ledger.newest().state
     assert not state.is_fresh or state.open
     write(table, put("a", "a"))
-    start, (loader,) = next(iter(state.open)), state.open.values()
+    request_time, (loader,) = next(iter(state.open)), state.open.values()
     newest = table.ledger.newest()
-    loading = replace(newest, state=replace(newest.state, open={start: replace(loader, adds_base=True)}))
+    loading = replace(newest, state=replace(newest.state, open={request_time: replace(loader, adds_base=True)}))
     table.ledger.watch.known = loading
     assert table.plan() is None
 
@@ -301,13 +303,13 @@ def test_a_plan_names_the_files_of_the_slice_and_the_oldest_open_write() -> None
     table = bench()
     first = write(table, put("a", "a"))
     slow = begin(table, put("a", "slow", ts=2))
-    start = table.plan()
-    assert start is not None
-    plan = COMPACTION.load(table.ledger, start)
+    request_time = table.plan()
+    assert request_time is not None
+    plan = COMPACTION.load(table.ledger, request_time)
     (operation,) = plan.operations
-    assert plan.version == 2 and plan.extra == {OLDEST_OPEN: t(slow.start), NEWEST_OPEN: t(slow.start)}
-    assert operation.delta_file_names == (f".{G[1]}_{t(first.start)}.log.1_1-0-1",)
-    assert (operation.data_file_name, operation.base_instant_time) == (None, t(first.start))
+    assert plan.version == 2 and plan.extra == {OLDEST_OPEN: t(slow.request_time), NEWEST_OPEN: t(slow.request_time)}
+    assert operation.delta_file_names == (f".{G[1]}_{t(first.request_time)}.log.1_1-0-1",)
+    assert (operation.data_file_name, operation.base_instant_time) == (None, t(first.request_time))
 
 
 def test_groups_with_fewer_logs_than_asked_for_wait() -> None:
@@ -328,8 +330,10 @@ def test_only_the_partitions_asked_for_are_planned() -> None:
 # --- execution -------------------------------------------------------------------------------------------------------
 
 
-def completed_metadata(table: Bench, start: str) -> CommitMetadata:
-    (name,) = [i.name for i in table.storage.list(TIMELINE) if f"/{start}_" in i.name and i.name.endswith(".commit")]
+def completed_metadata(table: Bench, request_time: str) -> CommitMetadata:
+    (name,) = [
+        i.name for i in table.storage.list(TIMELINE) if f"/{request_time}_" in i.name and i.name.endswith(".commit")
+    ]
     return parse_commit(table.storage.read(name, 10**6), name)
 
 
@@ -352,62 +356,62 @@ def test_a_finished_compaction_says_what_hudi_wants_to_know() -> None:
     assert (tombs.num_writes, tombs.num_deletes) == (0, 1)
     rows = pq.read_table(table.storage.open_input(base.path))
     assert rows["_hoodie_file_name"].to_pylist() == [base.path]
-    assert rows["_hoodie_commit_time"].to_pylist() != [t(first.start)]
+    assert rows["_hoodie_commit_time"].to_pylist() != [t(first.request_time)]
 
 
 def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_nothing() -> None:
     table = bench()
     write(table, put("a", "a"), Gone("b", (3,)))
-    start = table.plan()
-    assert start is not None
+    request_time = table.plan()
+    assert request_time is not None
     zombie = Ledger(table.at)
-    epoch = plans.claim(zombie, "zombie", start, seen=0)
-    plan = COMPACTION.load(zombie, start)
-    work = replace(zombie_plan(table, start), epoch=epoch)
+    epoch = plans.claim(zombie, "zombie", request_time, seen=0)
+    plan = COMPACTION.load(zombie, request_time)
+    work = replace(zombie_plan(table, request_time), epoch=epoch)
     sizes = {i.name: i.size for i in table.storage.list()}
     for task in compact_tasks(plan, table.config, sizes):
         compact.run_compaction_task(table.storage, work, task)
-    assert len(table.names(suffix=f"_0-0-{epoch}_{start}.parquet")) == 1
+    assert len(table.names(suffix=f"_0-0-{epoch}_{request_time}.parquet")) == 1
     table.ledger.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
-    table.run(start)
-    assert table.names(suffix=f"_0-0-{epoch}_{start}.parquet") == []
-    assert not [n for n in table.names() if n.endswith(f"{start}.log.1_0-0-{epoch}")]
-    assert plans.publish_plan(zombie, "zombie", start, epoch, lambda _: CommitMetadata())
+    table.run(request_time)
+    assert table.names(suffix=f"_0-0-{epoch}_{request_time}.parquet") == []
+    assert not [n for n in table.names() if n.endswith(f"{request_time}.log.1_0-0-{epoch}")]
+    assert plans.publish_plan(zombie, "zombie", request_time, epoch, lambda _: CommitMetadata())
     assert seen(table) == {"a": "a"}
 
 
-def zombie_plan(table: Bench, start: str) -> compact.MergeContext:
+def zombie_plan(table: Bench, request_time: str) -> compact.MergeContext:
     from lakebraid.services.merging.tasks import merge_context
 
     schema = table.writing.schema(table.ledger)
     assert schema is not None
-    return merge_context(table.storage, {}, table.config, schema.columns, start, 0)
+    return merge_context(table.storage, {}, table.config, schema.columns, request_time, 0)
 
 
 def test_a_plan_whose_executor_is_alive_is_left_to_it() -> None:
     table = bench()
     write(table, put("a", "a"))
-    start = table.plan()
-    assert start is not None
-    plans.claim(table.ledger, "alive", start, seen=0)
+    request_time = table.plan()
+    assert request_time is not None
+    plans.claim(table.ledger, "alive", request_time, seen=0)
     with pytest.raises(ClaimLost, match="alive"):
-        COMPACTION.run(Opened(table.writing, table.ledger), start)
+        COMPACTION.run(Opened(table.writing, table.ledger), request_time)
     assert abandoned_plans(table.ledger, "compaction", COMPACTION.load) == []
 
 
 def test_a_plan_that_failed_is_executed_again_with_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     table = bench()
     write(table, put("a", "a"))
-    start = table.plan()
-    assert start is not None
+    request_time = table.plan()
+    assert request_time is not None
     with monkeypatch.context() as broken:
         broken.setattr(compact, "format_base_file", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            table.run(start)
+            table.run(request_time)
     assert seen(table) == {"a": "a"}
     table.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
-    assert abandoned_plans(table.ledger, "compaction", COMPACTION.load) == [start]
-    assert table.run(start).rows == 1
+    assert abandoned_plans(table.ledger, "compaction", COMPACTION.load) == [request_time]
+    assert table.run(request_time).rows == 1
     assert seen(table) == {"a": "a"}
 
 
@@ -435,12 +439,12 @@ def test_a_plan_that_apache_hudi_made_is_executed(folder: str) -> None:
     write(table, put("a", "a"), put("b", "b"))
     names = [n for n in table.names() if n.startswith(".")]
     operation = CompactionOperation(G[1], "", t(3), tuple(folder + n for n in names))
-    start = t(50)
+    request_time = t(50)
     table.storage.create(
-        f"{TIMELINE}/{start}.compaction.requested", format_compaction_plan(CompactionPlan((operation,)))
+        f"{TIMELINE}/{request_time}.compaction.requested", format_compaction_plan(CompactionPlan((operation,)))
     )
-    done = COMPACTION.run(Opened(table.writing, table.ledger), start)
-    assert (done.instant, done.rows) == (start, 2)
+    done = COMPACTION.run(Opened(table.writing, table.ledger), request_time)
+    assert (done.instant, done.rows) == (request_time, 2)
     assert seen(table) == {"a": "a", "b": "b"}
 
 
@@ -454,7 +458,7 @@ def test_a_plan_that_names_a_file_of_another_group_is_refused() -> None:
 def test_logs_are_merged_in_their_own_order_whatever_the_plan_says() -> None:
     table = bench(BY_COMMIT)
     first, second = Log(G, 3, ()), Log(G, 4, ())
-    names = tuple(f".{G[1]}_{t(x.start)}.log.1_1-0-1" for x in (second, first))
+    names = tuple(f".{G[1]}_{t(x.request_time)}.log.1_1-0-1" for x in (second, first))
     (task,) = compact_tasks(CompactionPlan((CompactionOperation(G[1], "", None, names),)), table.config, {})
     assert task.slice.log_names == names[::-1]
 
@@ -462,6 +466,6 @@ def test_logs_are_merged_in_their_own_order_whatever_the_plan_says() -> None:
 def test_the_plan_is_on_the_timeline_before_anybody_executes_it() -> None:
     table = bench()
     write(table, put("a", "a"))
-    start = table.plan()
-    data = table.storage.read(f"{TIMELINE}/{start}.compaction.requested", 10**6)
+    request_time = table.plan()
+    data = table.storage.read(f"{TIMELINE}/{request_time}.compaction.requested", 10**6)
     assert parse_compaction_plan(data, "").operations

@@ -31,10 +31,12 @@ HUDIS = "org.apache.hudi.table.action.compact.strategy."
 
 
 def a_slice(partition: str, sizes: dict[int, int], base: tuple[int, int] | None = None) -> FileSlice:
-    """A slice with logs by start and size, over a base file with a start and size."""
+    """A slice with logs by request time and size, over a base file with a request time and size."""
     logs = tuple(
-        LogFile(f"{start}", LogFileName("f", f"{start:017}", 1, "0-0-0", ""), size, f"{start + 1:017}")
-        for start, size in sizes.items()
+        LogFile(
+            f"{request_time}", LogFileName("f", f"{request_time:017}", 1, "0-0-0", ""), size, f"{request_time + 1:017}"
+        )
+        for request_time, size in sizes.items()
     )
     found = None if base is None else BaseFile("b", BaseFileName("f", "0", f"{base[0]:017}", ".parquet"), base[1], "9")
     return FileSlice(GroupId(partition, "f"), "0", found, logs)

@@ -47,8 +47,8 @@ def write(table: Bench, *entries: Put | Gone, columns: tuple[str, ...] | None = 
 
 
 def log_compact(table: Bench) -> LogCompactionResult | None:
-    start = plan_log_compaction(table.ledger, TWO)
-    return None if start is None else LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
+    request_time = plan_log_compaction(table.ledger, TWO)
+    return None if request_time is None else LOG_COMPACTION.run(Opened(table.writing, table.ledger), request_time)
 
 
 def seen(table: Bench) -> dict[str, str]:
@@ -71,11 +71,11 @@ def compacted(table: Bench) -> LogCompactionResult:
 
 def test_many_log_files_become_one_that_names_the_instants_it_stands_for() -> None:
     table = bench()
-    starts = [t(write(table, put("a", v, ts=n), put(v, v)).start) for n, v in enumerate("xyz")]
+    request_times = [t(write(table, put("a", v, ts=n), put(v, v)).request_time) for n, v in enumerate("xyz")]
     before = seen(table)
     done = compacted(table)
     (block,) = blocks_of(table, done)
-    assert block.compacted_times == tuple(starts)
+    assert block.compacted_times == tuple(request_times)
     assert (done.groups, done.logs, done.rows, done.deletes) == (1, 3, 4, 0)
     assert seen(table) == before == {"a": "z", "x": "x", "y": "y", "z": "z"}
     name = next(i.name for i in table.storage.list(TIMELINE) if i.name.endswith(f"{done.completion_time}.deltacommit"))
@@ -89,7 +89,10 @@ def test_rows_keep_the_commit_time_of_their_own_write() -> None:
     first, second = write(table, put("a", "a")), write(table, put("b", "b"))
     compacted(table)
     rows = open_table(table.storage).to_arrow(meta_columns=True).to_pylist()
-    assert {r["id"]: r["_hoodie_commit_time"] for r in rows} == {"a": t(first.start), "b": t(second.start)}
+    assert {r["id"]: r["_hoodie_commit_time"] for r in rows} == {
+        "a": t(first.request_time),
+        "b": t(second.request_time),
+    }
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,7 @@ def test_deletes_carried_by_a_compaction_are_left_out_and_still_count() -> None:
     write(table, put("c", "c"))
     done = compacted(table)
     times = {time for block in blocks_of(table, done) for time in block.compacted_times}
-    assert t(delete.start) not in times
+    assert t(delete.request_time) not in times
     write(table, put("a", "late", ts=4))
     assert seen(table) == {"b": "b", "c": "c"}
     table.compact()
@@ -284,18 +287,18 @@ def test_a_plan_that_fails_stays_and_can_be_executed_again(monkeypatch: pytest.M
     table = bench()
     write(table, put("a", "a"))
     write(table, put("b", "b"))
-    start = plan_log_compaction(table.ledger, TWO)
-    assert start is not None
+    request_time = plan_log_compaction(table.ledger, TWO)
+    assert request_time is not None
     with monkeypatch.context() as patch:
         patch.setattr(log_compaction, "run_log_compaction_task", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
+            LOG_COMPACTION.run(Opened(table.writing, table.ledger), request_time)
     assert seen(table) == {"a": "a", "b": "b"}
-    assert abandoned_plans(table.ledger, "logcompaction", LOG_COMPACTION.load) == [start]
-    done = LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
-    assert run_plan(Opened(table.writing, table.ledger), start) == done
+    assert abandoned_plans(table.ledger, "logcompaction", LOG_COMPACTION.load) == [request_time]
+    done = LOG_COMPACTION.run(Opened(table.writing, table.ledger), request_time)
+    assert run_plan(Opened(table.writing, table.ledger), request_time) == done
     with pytest.raises(ClaimLost):
-        LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
+        LOG_COMPACTION.run(Opened(table.writing, table.ledger), request_time)
 
 
 def test_a_late_twin_of_the_log_compacted_file_is_no_input_of_a_plan_and_is_swept() -> None:
@@ -308,27 +311,29 @@ def test_a_late_twin_of_the_log_compacted_file_is_no_input_of_a_plan_and_is_swep
     table.storage.create(twin, table.storage.read(name, 1 << 20))
     write(table, put("c", "c"))
     assert seen(table) == {"a": "a", "b": "b", "c": "c"}
-    start = table.plan()
-    assert start is not None
+    request_time = table.plan()
+    assert request_time is not None
     assert sweep(table.ledger) == (twin,)
-    table.run(start)
+    table.run(request_time)
     assert seen(table) == {"a": "a", "b": "b", "c": "c"}
 
 
-def foreign_plan(table: Bench, *starts: int) -> str:
+def foreign_plan(table: Bench, *request_times: int) -> str:
     """A plan that Apache Hudi made: it names every log file of the slice and knows nothing of runs."""
     table.ledger.newest()
-    start = t(int(table.ledger.newest().state.last[-5:]) + 1)
-    names = tuple(sorted(n for n in table.names() if any(f"_{t(s)}.log" in n for s in starts)))
-    plan = CompactionPlan((CompactionOperation(G[1], G[0], t(starts[0]), names),))
-    table.storage.create(f"{TIMELINE}/{start}.logcompaction.requested", format_compaction_plan(plan))
-    return start
+    request_time = t(int(table.ledger.newest().state.last[-5:]) + 1)
+    names = tuple(sorted(n for n in table.names() if any(f"_{t(s)}.log" in n for s in request_times)))
+    plan = CompactionPlan((CompactionOperation(G[1], G[0], t(request_times[0]), names),))
+    table.storage.create(f"{TIMELINE}/{request_time}.logcompaction.requested", format_compaction_plan(plan))
+    return request_time
 
 
 def test_a_plan_of_apache_hudi_is_executed() -> None:
     table = bench()
     one, two = write(table, put("a", "a")), write(table, put("b", "b"))
-    done = LOG_COMPACTION.run(Opened(table.writing, table.ledger), foreign_plan(table, one.start, two.start))
+    done = LOG_COMPACTION.run(
+        Opened(table.writing, table.ledger), foreign_plan(table, one.request_time, two.request_time)
+    )
     assert (done.groups, done.logs) == (1, 2)
     assert seen(table) == {"a": "a", "b": "b"}
 
@@ -339,11 +344,11 @@ def test_a_group_of_a_plan_of_hudi_is_passed_over_if_a_write_may_come_between(fi
     one = write(table, put("a", "one"))
     slow = begin(table, put("a", "slow"))
     two = write(table, put("b", "two"))
-    start = foreign_plan(table, one.start, two.start)
+    request_time = foreign_plan(table, one.request_time, two.request_time)
     table.ledger.clock.now_ms()
     if finishes:
         table.publish(slow)
-    done = LOG_COMPACTION.run(Opened(table.writing, table.ledger), start)
+    done = LOG_COMPACTION.run(Opened(table.writing, table.ledger), request_time)
     assert done.groups == 0
     if not finishes:
         table.publish(slow)

@@ -35,8 +35,8 @@ def two_writes(storage: MemoryStorage) -> str:
     return first
 
 
-def of(start: str, storage: MemoryStorage) -> list[str]:
-    return [name for name in names(storage) if name.startswith(start)]
+def of(request_time: str, storage: MemoryStorage) -> list[str]:
+    return [name for name in names(storage) if name.startswith(request_time)]
 
 
 @pytest.mark.parametrize("state", ["requested", "inflight"])

@@ -152,9 +152,9 @@ def test_a_plan_goes_with_its_commit_and_before_every_older_commit() -> None:
     commits = [n for n in deleted if n.startswith(".hoodie/timeline/") and "_" in n]
     assert plans, "the story has a compaction"
     for plan in plans:
-        start = plan.rpartition("/")[2].partition(".")[0]
-        older = [n for n in commits if n.rpartition("_")[2] < start]
-        own = [n for n in commits if f"/{start}_" in n]
+        request_time = plan.rpartition("/")[2].partition(".")[0]
+        older = [n for n in commits if n.rpartition("_")[2] < request_time]
+        own = [n for n in commits if f"/{request_time}_" in n]
         assert all(deleted.index(n) < deleted.index(plan) for n in own)
         assert older and all(deleted.index(plan) < deleted.index(n) for n in older)
 

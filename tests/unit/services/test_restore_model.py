@@ -31,7 +31,7 @@ class Story:
     open: list[Write] = field(default_factory=list)
     plans: list[str] = field(default_factory=list)
     savepoints: dict[str, str] = field(default_factory=dict)
-    """Start and completion of what is kept."""
+    """Request time and completion of what is kept."""
     unreadable_before: str = ""
     """Up to here cleans may have taken versions, but for savepoints."""
     is_archived: bool = False
@@ -75,14 +75,16 @@ class Story:
         self.s.compact()
 
     def plan(self) -> None:
-        start = plan_compaction(open_table(self.s.table._writing).ledger)
-        self.plans += [start] if start is not None else []
+        request_time = plan_compaction(open_table(self.s.table._writing).ledger)
+        self.plans += [request_time] if request_time is not None else []
 
     def run(self) -> None:
         if self.plans:
-            start = self.plans.pop(0)
+            request_time = self.plans.pop(0)
             try:
-                done = COMPACTION.run(Opened(self.s.table._writing, open_table(self.s.table._writing).ledger), start)
+                done = COMPACTION.run(
+                    Opened(self.s.table._writing, open_table(self.s.table._writing).ledger), request_time
+                )
             except (ClaimLost, CommitRefused):
                 return  # compact() was faster
             self.s.services.append(done.completion_time)
@@ -110,15 +112,15 @@ class Story:
 
     def unpin(self) -> None:
         if self.savepoints:
-            start = self.dice.choice(sorted(self.savepoints))
-            assert self.s.table.delete_savepoint(start)
-            moment = self.savepoints.pop(start)
+            request_time = self.dice.choice(sorted(self.savepoints))
+            assert self.s.table.delete_savepoint(request_time)
+            moment = self.savepoints.pop(request_time)
             self.unreadable_before = max(self.unreadable_before, moment)
 
     def restore(self, *, is_left: bool = False) -> None:
         done = [w for w in self.s.writes if w.completion]
-        to = self.dice.choice([*(w.start for w in done), *(w.completion or "" for w in done), *self.savepoints])
-        until = next((w.completion or "" for w in done if w.start == to), self.savepoints.get(to, to))
+        to = self.dice.choice([*(w.request_time for w in done), *(w.completion or "" for w in done), *self.savepoints])
+        until = next((w.completion or "" for w in done if w.request_time == to), self.savepoints.get(to, to))
         is_easy = to in self.savepoints and not self.is_archived
         is_easy = is_easy and not any(moment > until for moment in self.savepoints.values())
         try:
@@ -163,7 +165,7 @@ class Story:
         for write in self.lost[-1:]:
             with pytest.raises(SnapshotExpired):
                 answer(s.table, write.completion)
-            assert s.table.status(write.start) == "refused"
+            assert s.table.status(write.request_time) == "refused"
 
 
 @pytest.mark.parametrize("seed", range(8))

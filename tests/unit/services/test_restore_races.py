@@ -25,11 +25,11 @@ pytestmark = pytest.mark.unit
 def test_F23_a_writer_in_flight_is_refused_and_told_by_what() -> None:
     s = scene()
     begun = s.begin(row("z", "1"))
-    done = s.table.restore(s.writes[1].start)
-    assert done.refused == (begun.start,)
+    done = s.table.restore(s.writes[1].request_time)
+    assert done.refused == (begun.request_time,)
     with pytest.raises(RolledBack, match=f"restore {done.instant}"):
         s.commit(begun)
-    assert s.table.status(begun.start) == "refused"
+    assert s.table.status(begun.request_time) == "refused"
     s.writes.remove(begun)
     check_restored(s)
 
@@ -37,9 +37,9 @@ def test_F23_a_writer_in_flight_is_refused_and_told_by_what() -> None:
 def test_F23_a_writer_that_still_writes_after_the_restore_leaves_nothing_behind() -> None:
     s = scene()
     begun = s.begin(row("z", "1"))
-    s.table.restore(s.writes[1].start)
+    s.table.restore(s.writes[1].request_time)
     begun.transaction.write([row("y", "late")])
-    assert any(begun.start in name for name in files(s.storage))
+    assert any(begun.request_time in name for name in files(s.storage))
     with pytest.raises(RolledBack):
         s.commit(begun)
     s.writes.remove(begun)
@@ -55,7 +55,7 @@ def test_a_publisher_that_sleeps_at_its_decision_is_either_refused_or_taken_back
         if call.is_entry():
             decisions.append(call)
             if len(decisions) == 2:  # the first began the write
-                s.table.restore(s.writes[1].start)
+                s.table.restore(s.writes[1].request_time)
 
     other = s.other(None, **{moment: hook})
     if moment == "before":
@@ -79,7 +79,7 @@ def test_a_copy_of_a_commit_that_arrives_after_the_restore_does_not_bring_it_bac
     with pytest.raises(Killed):
         s.other(before=hook).upsert([row("z", "1")])
     assert answer(s.table) == {**BEFORE, "z": "1"}
-    s.table.restore(s.writes[1].start)
+    s.table.restore(s.writes[1].request_time)
     assert len(copies) >= 3
     for copy in copies:
         with pytest.raises(ObjectNotFound):
@@ -101,7 +101,7 @@ def test_a_write_begins_after_an_unfinished_restore_by_finishing_it() -> None:
 def test_every_service_finishes_a_restore_that_was_left(task: str) -> None:
     s = scene()
     decided(s)
-    getattr(s.table, task)(*((s.writes[1].start,) if task == "restore" else ()))
+    getattr(s.table, task)(*((s.writes[1].request_time,) if task == "restore" else ()))
     assert ledger_of(s).newest().state.restores == {}
     check_restored(s)
 
@@ -133,7 +133,7 @@ def test_an_executor_that_sleeps_at_its_publishing_is_refused_and_its_files_go()
     def hook(call: Call) -> None:
         entries.extend([call] if call.is_entry() else [])
         if call.is_entry() and len(entries) == 3:  # planned, claimed, and now to be published
-            s.table.restore(s.writes[1].start)
+            s.table.restore(s.writes[1].request_time)
 
     with pytest.raises((RolledBack, ClaimLost)):
         s.other(before=hook).compact()
@@ -162,7 +162,7 @@ def test_a_compaction_that_was_published_is_taken_back_with_its_plan_and_its_gro
     s = scene()
     (compacted,) = s.compact()
     s.write(row("e", "1"))
-    s.table.restore(s.writes[1].start)
+    s.table.restore(s.writes[1].request_time)
     assert s.table.status(compacted.instant) == "refused"
     assert not [i for i in s.storage.list(".hoodie/timeline") if compacted.instant in i.name]
     check_restored(s)
@@ -173,9 +173,9 @@ def test_a_rollback_that_was_decided_before_the_restore_ends_after_it() -> None:
     begun = s.begin(row("z", "1"))
     s.kill(begun)
     ledger = ledger_of(s)
-    rollback = decide_rollback(ledger, "slow", begun.start)
+    rollback = decide_rollback(ledger, "slow", begun.request_time)
     assert rollback is not None
-    assert begun.start not in s.table.restore(s.writes[1].start).refused
+    assert begun.request_time not in s.table.restore(s.writes[1].request_time).refused
     finish_rollback(ledger, "slow", rollback)
     finish_rollback(ledger, "slower", rollback)
     check_restored(s)
@@ -186,7 +186,7 @@ def test_a_rollback_that_comes_too_late_finds_nothing_to_do() -> None:
     begun = s.begin(row("z", "1"))
     s.kill(begun)
     decided(s)
-    assert decide_rollback(ledger_of(s), "late", begun.start) is None
+    assert decide_rollback(ledger_of(s), "late", begun.request_time) is None
     check_restored(s)
 
 
@@ -197,12 +197,12 @@ def test_of_two_restores_at_once_the_second_is_refused_and_takes_nothing_back() 
     s = scene()
 
     def first() -> None:
-        s.table.restore(s.writes[1].start)
+        s.table.restore(s.writes[1].request_time)
         s.table.upsert([row("z", "since")])
 
     other = s.other(before=once(Call.is_entry, first))
     with pytest.raises(InvalidArgument, match="Another process has just restored"):
-        other.restore(s.writes[1].start)
+        other.restore(s.writes[1].request_time)
     assert answer(s.table) == {**AFTER, "z": "since"}
 
 
@@ -216,8 +216,8 @@ def test_a_restorer_whose_answer_got_lost_does_not_take_back_what_was_written_si
             raise OutcomeUnknown("no answer: nothing is known")
 
     done: list[Call] = []
-    result = s.other(after=others_go_on).restore(s.writes[1].start)
-    assert result.undone == (s.writes[2].start,)
+    result = s.other(after=others_go_on).restore(s.writes[1].request_time)
+    assert result.undone == (s.writes[2].request_time,)
     assert answer(s.table) == {**AFTER, "z": "since"}
 
 
@@ -240,10 +240,10 @@ def test_a_sleeper_that_finishes_a_restore_a_day_later_harms_nobody() -> None:
 
 def test_one_restore_after_the_other_goes_back_further_each_time() -> None:
     s = scene()
-    s.table.restore(s.writes[1].start)
-    s.table.delete_savepoint(s.writes[1].start)
+    s.table.restore(s.writes[1].request_time)
+    s.table.delete_savepoint(s.writes[1].request_time)
     lost = s.write(row("e", "1"))
-    s.table.restore(s.writes[0].start)
+    s.table.restore(s.writes[0].request_time)
     assert answer(s.table) == {"a": "1"} == answer(s.table, s.writes[0].completion)
     for write in (s.writes[1], s.writes[2], lost):
         with pytest.raises(SnapshotExpired, match="restore"):
@@ -254,7 +254,7 @@ def test_what_completes_while_its_files_go_is_taken_back_before_the_restore_is_d
     s = scene()
     begun = s.begin(row("z", "1"))
     restore = decided(s)
-    name = f".hoodie/timeline/{begun.start}_{int(restore) + 1}.deltacommit"
+    name = f".hoodie/timeline/{begun.request_time}_{int(restore) + 1}.deltacommit"
 
     def complete() -> None:
         s.storage.create(name, b"")  # as a writer of Hudi would whose lock had passed on
@@ -262,6 +262,6 @@ def test_what_completes_while_its_files_go_is_taken_back_before_the_restore_is_d
     gone = once(lambda c: c.name == "delete" and any(n.endswith(".requested") for n in c.args[0]), complete)
     finish_restore(open_table(s.other(after=gone)._writing).ledger, "slow", restore)
     assert gone.done
-    assert not [i for i in s.storage.list(".hoodie/timeline") if begun.start in i.name]
+    assert not [i for i in s.storage.list(".hoodie/timeline") if begun.request_time in i.name]
     s.writes.remove(begun)
     check_restored(s)

@@ -33,9 +33,9 @@ def savepoint_files(s: Scene) -> list[str]:
 def test_what_a_savepoint_keeps_is_read_after_a_clean_that_takes_everything_else() -> None:
     s = scene()
     first, second = s.writes[0], s.writes[1]
-    kept = s.table.savepoint(first.start, comment="before the change", user="me")
+    kept = s.table.savepoint(first.request_time, comment="before the change", user="me")
     assert (kept.instant, kept.completion_time, kept.comment, kept.user) == (
-        first.start,
+        first.request_time,
         first.completion,
         "before the change",
         "me",
@@ -45,7 +45,7 @@ def test_what_a_savepoint_keeps_is_read_after_a_clean_that_takes_everything_else
     assert answer(s.table, first.completion) == {"a": "1"}
     with pytest.raises(SnapshotExpired):
         answer(s.table, second.completion)
-    assert s.table.delete_savepoint(first.start)
+    assert s.table.delete_savepoint(first.request_time)
     s.table.clean(versions=1)
     with pytest.raises(SnapshotExpired):
         answer(s.table, first.completion)
@@ -69,7 +69,7 @@ def test_F23_a_savepoint_of_what_a_clean_in_flight_removes_is_refused() -> None:
     s = scene()
     assert s.table.plan_clean(versions=1) is not None, "decided, and nothing of it done yet"
     with pytest.raises(SnapshotExpired, match="not finished yet"):
-        s.table.savepoint(s.writes[0].start)
+        s.table.savepoint(s.writes[0].request_time)
     kept = s.table.savepoint()
     s.table.clean()
     assert answer(s.table, kept.completion_time) == {"a": "3"}
@@ -79,14 +79,14 @@ def test_F23_a_clean_that_is_decided_just_before_the_savepoint_wins() -> None:
     s = scene()
     clean = once(Call.is_entry, lambda: s.table.plan_clean(versions=1))
     with pytest.raises(SnapshotExpired):
-        s.other(before=clean).savepoint(s.writes[0].start)
+        s.other(before=clean).savepoint(s.writes[0].request_time)
     assert clean.done
     assert s.table.savepoints() == []
 
 
 def test_F23_a_clean_sees_the_savepoint_that_was_set_just_before_it() -> None:
     s = scene()
-    mark = once(Call.is_entry, lambda: s.table.savepoint(s.writes[0].start))
+    mark = once(Call.is_entry, lambda: s.table.savepoint(s.writes[0].request_time))
     s.other(before=mark).clean(versions=1)
     assert mark.done
     assert answer(s.table, s.writes[0].completion) == {"a": "1"}
@@ -100,16 +100,16 @@ def test_a_savepoint_that_is_there_is_given_as_it_is() -> None:
 
 def test_deleting_a_savepoint_that_is_not_there_says_so() -> None:
     s = scene()
-    assert not s.table.delete_savepoint(s.writes[0].start)
+    assert not s.table.delete_savepoint(s.writes[0].request_time)
 
 
 @pytest.mark.parametrize("instant", ["20200101000000000", "nonsense"])
 def test_only_a_completed_write_can_be_kept(instant: str) -> None:
     s = scene()
     begun = s.begin(row("b", "1"))
-    for start in (instant, begun.start):
+    for request_time in (instant, begun.request_time):
         with pytest.raises(InvalidArgument, match="no completed write"):
-            s.table.savepoint(start)
+            s.table.savepoint(request_time)
     begun.transaction.abort()
 
 
@@ -123,7 +123,7 @@ def test_what_is_being_archived_cannot_be_kept_and_what_a_savepoint_may_take_bac
     for version in range(2, 9):
         s.write(row("a", str(version), version))
     s.table.archive(keep_min=2, keep_max=3)
-    assert s.table.restore(kept.instant, dry_run=True).undone[-1] == slow.start
+    assert s.table.restore(kept.instant, dry_run=True).undone[-1] == slow.request_time
     s.table.delete_savepoint(kept.instant)
     assert s.table.archive(keep_min=2, keep_max=3).instants
     with pytest.raises(InvalidArgument):
@@ -132,12 +132,12 @@ def test_what_is_being_archived_cannot_be_kept_and_what_a_savepoint_may_take_bac
 
 def test_a_late_delete_of_a_savepoint_does_not_hit_the_next_one_of_the_same_write() -> None:
     s = scene()
-    start = s.writes[0].start
-    s.table.savepoint(start)
+    request_time = s.writes[0].request_time
+    s.table.savepoint(request_time)
     ledger = open_table(s.table._writing).ledger
-    assert decide_unpinning(ledger, "sleeper", start) is not None
+    assert decide_unpinning(ledger, "sleeper", request_time) is not None
     assert s.table.savepoints() == [], "deleted is deleted, though the file still lies there"
-    again = s.table.savepoint(start)
+    again = s.table.savepoint(request_time)
     assert len(savepoint_files(s)) == 2
     remove_unpinned(ledger, "sleeper")
     assert s.table.savepoints() == [again]
@@ -146,13 +146,13 @@ def test_a_late_delete_of_a_savepoint_does_not_hit_the_next_one_of_the_same_writ
 
 def test_a_deleted_savepoint_does_not_come_back_when_the_next_one_is_deleted() -> None:
     s = scene()
-    start = s.writes[0].start
+    request_time = s.writes[0].request_time
     ledger = open_table(s.table._writing).ledger
     for _ in range(3):
-        s.table.savepoint(start)
-        decide_unpinning(ledger, "sleeper", start)  # and its process dies
+        s.table.savepoint(request_time)
+        decide_unpinning(ledger, "sleeper", request_time)  # and its process dies
     assert s.table.savepoints() == []
-    assert not s.table.delete_savepoint(start)
+    assert not s.table.delete_savepoint(request_time)
     assert savepoint_files(s) == []
 
 
@@ -191,23 +191,23 @@ def test_whatever_happens_at_any_call_there_is_a_savepoint_or_there_is_none(task
     number = 0
     while True:
         s = Scene()
-        start = s.write(row("a", "1")).start
+        request_time = s.write(row("a", "1")).request_time
         if task == "delete_savepoint":
-            s.table.savepoint(start)
+            s.table.savepoint(request_time)
         hooks = fault(number, effect)
         hooks = hooks[0] if isinstance(hooks, tuple) else hooks
         watched = WatchedStorage(s.storage, **hooks)
         error: BaseException | None = None
         try:
-            getattr(table_on(watched, s.clock), task)(start)
+            getattr(table_on(watched, s.clock), task)(request_time)
         except (Exception, Killed) as raised:  # noqa: BLE001
             error = raised
         there = [k.instant for k in s.table.savepoints()]
-        assert there in ([], [start])
+        assert there in ([], [request_time])
         if error is None:
-            assert there == ([start] if task == "savepoint" else [])
-        assert s.table.savepoint(start).instant == start
-        assert s.table.delete_savepoint(start)
+            assert there == ([request_time] if task == "savepoint" else [])
+        assert s.table.savepoint(request_time).instant == request_time
+        assert s.table.delete_savepoint(request_time)
         assert savepoint_files(s) == [] and answer(s.table) == {"a": "1"}
         if len(watched.calls) <= number:
             break

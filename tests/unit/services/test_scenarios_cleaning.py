@@ -66,15 +66,15 @@ def with_late_log() -> tuple[Scene, Write]:
 def test_f5_a_clean_keeps_the_log_that_a_pending_plan_names_though_it_is_older_than_the_base(policy: Any) -> None:
     scene, late = with_late_log()
     ledger = ledger_of(scene.table)
-    start = plan_compaction(ledger)
-    assert start is not None
-    (operation,) = COMPACTION.load(ledger, start).operations
-    assert any(late.start in name for name in operation.delta_file_names)
+    request_time = plan_compaction(ledger)
+    assert request_time is not None
+    (operation,) = COMPACTION.load(ledger, request_time).operations
+    assert any(late.request_time in name for name in operation.delta_file_names)
     scene.write(row("b", "after the plan"))
     scene.write(row("c", "after the plan"))
     done = scene.table.clean(**policy)
     assert done.files and not {*operation.delta_file_names, operation.data_file_name} & {*done.files}
-    COMPACTION.run(Opened(scene.table._writing, ledger), start)
+    COMPACTION.run(Opened(scene.table._writing, ledger), request_time)
     assert answer(scene.table) == {"a": "x", "late": "of the slow writer", "b": "after the plan", "c": "after the plan"}
 
 
@@ -99,15 +99,15 @@ def test_f5_a_plan_made_while_the_clean_is_being_decided_is_seen_by_it() -> None
 
 def test_f5_the_inputs_of_a_torn_plan_stay_as_well() -> None:
     scene, _ = with_late_log()
-    start = plan_compaction(ledger_of(scene.table))
-    name = f"{TIMELINE}/{start}.compaction.requested"
+    request_time = plan_compaction(ledger_of(scene.table))
+    name = f"{TIMELINE}/{request_time}.compaction.requested"
     whole = scene.storage.read(name, 10**6)
     scene.storage.replace(name, whole[:20])
     for n in range(3):
         scene.write(row("b", f"b{n}", ts=n))
     scene.other().clean(commits=1)
     scene.storage.replace(name, whole)
-    COMPACTION.run(Opened(scene.table._writing, ledger_of(scene.table)), str(start))
+    COMPACTION.run(Opened(scene.table._writing, ledger_of(scene.table)), str(request_time))
     assert answer(scene.table) == {"a": "x", "late": "of the slow writer", "b": "b2"}
 
 
@@ -123,7 +123,7 @@ def test_f16_a_write_that_completes_while_its_heartbeat_is_judged_is_not_rolled_
     assert other.rollback(timeout_seconds=0).rolled_back == () and hook.done
     other.clean(commits=1)
     assert answer(scene.table) == {"a": "just in time"}
-    assert scene.table.status(write.start) == "published"
+    assert scene.table.status(write.request_time) == "published"
 
 
 def test_f16_a_write_that_completes_while_a_clean_is_decided_keeps_its_files() -> None:
@@ -140,7 +140,7 @@ def test_f16_a_write_that_completes_while_a_clean_is_decided_keeps_its_files() -
 @pytest.mark.parametrize("moment", ["while it is decided", "before its deletes", "after it"])
 def test_f23_a_savepoint_beside_a_clean_has_its_files_or_is_refused(moment: str) -> None:
     scene = versions()
-    pinned, when = scene.writes[0].start, scene.completions()[0]
+    pinned, when = scene.writes[0].request_time, scene.completions()[0]
     outcome: list[str] = []
 
     def pin() -> None:
@@ -181,7 +181,7 @@ def test_f34_what_a_long_write_may_have_read_stays_until_it_is_over(policy: Any)
         scene.compact()
         during.append(scene.completions()[-1])
         done = scene.table.clean(**policy)
-        assert any(slow.start in hold for hold in done.held_back)
+        assert any(slow.request_time in hold for hold in done.held_back)
     assert seen.to_arrow().to_pylist() == [row("a", "v1", ts=2)]
     assert [answer(scene.table, moment) for moment in during] == [{"a": f"during{n}"} for n in range(3)]
     scene.commit(slow)
@@ -194,7 +194,7 @@ def test_f34_what_a_long_write_may_have_read_stays_until_it_is_over(policy: Any)
 def test_f34_files_of_a_write_that_is_open_are_no_business_of_a_clean() -> None:
     scene = versions(2)
     slow = scene.begin(row("z", "slow"))
-    own = [name for name in files(scene.storage) if slow.start in name]
+    own = [name for name in files(scene.storage) if slow.request_time in name]
     for n in range(3):
         scene.write(row("a", f"during{n}", ts=10 + n))
         scene.compact()
@@ -210,7 +210,7 @@ def test_f34_a_dead_writer_holds_back_no_longer_than_until_it_is_rolled_back() -
     scene.kill(dead)
     scene.write(row("a", "x", ts=9))
     scene.compact()
-    assert any(dead.start in hold for hold in scene.table.clean(commits=1).held_back)
+    assert any(dead.request_time in hold for hold in scene.table.clean(commits=1).held_back)
     scene.table.rollback(timeout_seconds=0)
     done = scene.table.clean(commits=1)
     assert done.files and done.held_back == ()
@@ -230,22 +230,22 @@ def test_a_sleeping_cleaner_does_no_harm_to_a_lease_that_was_taken_after_its_dec
 # --- what dead tasks leave -------------------------------------------------------------------------------------------
 
 
-def late_file(scene: Scene, start: str) -> str:
+def late_file(scene: Scene, request_time: str) -> str:
     """A task of a write that is over wakes up and puts its file down."""
     source = next(name for name in files(scene.storage) if ".log." in name)
     group, _, rest = source.split("_", 2)
-    name = f"{group}_{start}.log.1_{rest}"
+    name = f"{group}_{request_time}.log.1_{rest}"
     scene.storage.create(name, scene.storage.read(source, 10**6))
     return name
 
 
-def archive_all_before(scene: Scene, start: str) -> None:
+def archive_all_before(scene: Scene, request_time: str) -> None:
     """Moves the instants before that one into the history, as an archiver does that has forgotten who was rolled back."""
     config = scene.table._config
     old = [
         i
         for i in load_timeline(TableAt(scene.storage, config, scene.clock))
-        if i.request_time < start and i.is_completed
+        if i.request_time < request_time and i.is_completed
     ]
     rows = []
     for instant in old:
@@ -253,8 +253,8 @@ def archive_all_before(scene: Scene, start: str) -> None:
         rows.append(ArchivedInstant(instant.request_time, instant.completion_time or "", instant.action, data, None))
     name = history_file_name(rows[0].request_time, rows[-1].request_time, 0)
     put_history(scene.storage, {name: write_history(rows)}, 1)
-    starts = {r.request_time for r in rows}
-    names = [i.name for i in scene.storage.list_folder(TIMELINE)[0] if i.name.rpartition("/")[2][:17] in starts]
+    request_times = {r.request_time for r in rows}
+    names = [i.name for i in scene.storage.list_folder(TIMELINE)[0] if i.name.rpartition("/")[2][:17] in request_times]
     scene.storage.delete(names)
 
 
@@ -267,9 +267,9 @@ def test_a_late_file_of_a_dead_task_is_removed_before_and_after_archival() -> No
         for n in range(3):
             scene.write(row("b", f"b{n}", ts=n + 1))
         right = answer(scene.table)
-        zombie = late_file(scene, dead.start)
+        zombie = late_file(scene, dead.request_time)
         if archived:
-            archive_all_before(scene, scene.writes[-1].start)
+            archive_all_before(scene, scene.writes[-1].request_time)
         removed = scene.other().rollback(timeout_seconds=0).removed
         assert removed == (zombie,), f"archived: {archived}"
         assert answer(scene.table) == right
@@ -282,7 +282,7 @@ def test_files_of_archived_writes_and_of_a_past_that_the_history_does_not_tell_a
         scene.write(row("b", f"b{n}", ts=n + 1))
     right, before = answer(scene.table), {*files(scene.storage)}
     older = late_file(scene, "20250101000000000")
-    archive_all_before(scene, scene.writes[-1].start)
+    archive_all_before(scene, scene.writes[-1].request_time)
     assert scene.other().rollback(timeout_seconds=0).removed == ()
     assert {*files(scene.storage)} == before | {older}
     scene.storage.delete([older])
@@ -297,7 +297,7 @@ def test_a_write_that_is_archived_while_orphans_are_looked_for_keeps_its_files()
         for n in range(2):
             scene.write(row("b", f"b{n}", ts=n + 1))
         right, before = answer(scene.table), {*files(scene.storage)}
-        last = scene.writes[-1].start
+        last = scene.writes[-1].request_time
         hook = once(at_call(number), partial(archive_all_before, scene, last))
         scene.other(before=hook).rollback(timeout_seconds=0)
         assert {*files(scene.storage)} == before and answer(scene.table) == right, number
@@ -318,7 +318,7 @@ def test_a_late_twin_of_a_compaction_is_removed_also_when_the_compaction_is_arch
             scene.write(row("b", f"b{n}", ts=n + 1))
         right = answer(scene.table)
         if archived:
-            archive_all_before(scene, scene.writes[-1].start)
+            archive_all_before(scene, scene.writes[-1].request_time)
         assert scene.other().rollback(timeout_seconds=0).removed == (twin,), f"archived: {archived}"
         assert base in files(scene.storage) and answer(scene.table) == right
 

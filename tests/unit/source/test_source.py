@@ -226,8 +226,8 @@ def test_large_parts_become_files_of_their_tasks(orders: lb.Table, task: SimpleN
     writer = begin(orders.path, {"hoodie.datasource.write.operation": "bulk_insert"})
     many = batch(*(f"m{n}" for n in range(20_000)))
     messages = [writer.write(iter([many]))]
-    start = writer._carried.plan.start
-    assert list(Path(orders.path).glob(f".*_{start}.log.*_1000-0-0")), "written before the commit, by task 1000"
+    request_time = writer._carried.plan.request_time
+    assert list(Path(orders.path).glob(f".*_{request_time}.log.*_1000-0-0")), "written before the commit, by task 1000"
     writer.commit(messages)
     assert len(values(orders)) == 20_019
 

@@ -45,7 +45,7 @@ class Kind:
 
     by_event: bool = True
     in_order: bool = False
-    """Ordering values rise with the starts of writes. What arrives out of order is merged by Hudi's rule, logs first,
+    """Ordering values rise with the request times of writes. What arrives out of order is merged by Hudi's rule, logs first,
     where deletes without ordering value or partial updates are about (docs/decisions/0002)."""
     unconditional: bool = False
     """Deletes without ordering value happen."""
@@ -87,17 +87,17 @@ class World:
         told = self.bench.settings
         return "", bucket_file_id(bucket_of(record_key(key, told), ("id",), told.buckets or 1))
 
-    def order(self, start: int) -> int:
+    def order(self, request_time: int) -> int:
         if self.kind.in_order:
-            return start // self.draw(st.sampled_from([4, 4, 3]))
+            return request_time // self.draw(st.sampled_from([4, 4, 3]))
         return self.draw(st.sampled_from([0, 1, 1, 2]))
 
-    def entries(self, keys: list[str], start: int) -> list[Put | Gone]:
+    def entries(self, keys: list[str], request_time: int) -> list[Put | Gone]:
         """A row or a delete for each key."""
         draw, told = self.draw, self.bench.settings
         found: list[Put | Gone] = []
         for key in keys:
-            orders = {name: self.order(start) for name in told.ordering}
+            orders = {name: self.order(request_time) for name in told.ordering}
             if draw(st.sampled_from([False, False, True])):
                 is_plain = self.kind.unconditional and draw(st.booleans())
                 found.append(Gone(key, None if is_plain else tuple(orders.values())))
@@ -117,31 +117,33 @@ class World:
     def begin(self) -> Instant:
         draw = self.draw
         whole, partial = (KEYS[:2], KEYS[2:]) if self.kind.partial else (KEYS, ())
-        start = int(self.bench.ledger.newest().state.last[-5:]) + 1
+        request_time = int(self.bench.ledger.newest().state.last[-5:]) + 1
         if partial and draw(st.booleans()):
-            return self.begin_partial(start, partial)
+            return self.begin_partial(request_time, partial)
         keys = self.same or draw(st.lists(st.sampled_from(whole), min_size=1, max_size=3, unique=True))
-        files = self.by_group(self.entries(keys, start))
+        files = self.by_group(self.entries(keys, request_time))
         # Rows of partially updated keys are never deleted, see Kind.
         full = draw(st.lists(st.sampled_from(partial), max_size=2, unique=True)) if partial else []
-        for group, blocks in self.by_group([self.row(key, start) for key in full]).items():
+        for group, blocks in self.by_group([self.row(key, request_time) for key in full]).items():
             files[group] = (*files.get(group, ()), *blocks)
         return self.begun(self.bench.begin(files))
 
-    def begin_partial(self, start: int, keys: tuple[str, ...]) -> Instant:
+    def begin_partial(self, request_time: int, keys: tuple[str, ...]) -> Instant:
         draw = self.draw
         chosen = draw(st.lists(st.sampled_from(keys), min_size=1, unique=True))
         some = draw(st.sets(st.sampled_from(["v", "w"]), min_size=1))
         columns = tuple(c for c in self.columns if c in {"id", *self.bench.settings.ordering, *some})
         files: dict[Group, tuple[Block, ...]] = {}
         for key in chosen:
-            put = Put(key, {c: v for c, v in self.row(key, start).values.items() if c in columns})
+            put = Put(key, {c: v for c, v in self.row(key, request_time).values.items() if c in columns})
             files[self.group_of(key)] = (*files.get(self.group_of(key), ()), Block("parquet", (put,), columns, True))
         return self.begun(self.bench.begin(files, columns))
 
-    def row(self, key: str, start: int) -> Put:
+    def row(self, key: str, request_time: int) -> Put:
         values: dict[str, Any] = {"id": key, "v": self.draw(st.sampled_from("abc")), "w": self.draw(st.integers(0, 2))}
-        values |= {name: self.order(start) for name in self.bench.settings.ordering} | {"_hoodie_is_deleted": None}
+        values |= {name: self.order(request_time) for name in self.bench.settings.ordering} | {
+            "_hoodie_is_deleted": None
+        }
         values.setdefault("ts", 0)
         return Put(key, {name: values[name] for name in self.columns})
 
@@ -171,9 +173,9 @@ class World:
             self.bench.give_up(instant)
 
     def plan(self) -> None:
-        start = self.bench.plan()
-        if start is not None:
-            self.plans.append(start)
+        request_time = self.bench.plan()
+        if request_time is not None:
+            self.plans.append(request_time)
 
     def run(self) -> None:
         if self.plans:

@@ -35,7 +35,7 @@ def test_a_delete_lies_behind_the_row_that_it_deleted_when_a_compaction_carries_
     delete = write(table, Gone("a", (1,)))
     outrun = write(table, put("b", "older", ts=1))
     assert table.compact() is not None
-    assert table.instants_of_own_logs() == [[t(i.start) for i in (row, row, delete, outrun)]]
+    assert table.instants_of_own_logs() == [[t(i.request_time) for i in (row, row, delete, outrun)]]
 
 
 def test_a_delete_that_began_before_the_open_write_is_told_first_and_once() -> None:
@@ -47,4 +47,4 @@ def test_a_delete_that_began_before_the_open_write_is_told_first_and_once() -> N
     outrun = write(table, put("b", "older", ts=1))
     done = table.compact()
     assert done is not None and done.tombstones == 1
-    assert table.instants_of_own_logs() == [[t(i.start) for i in (early, row, delete, outrun)]]
+    assert table.instants_of_own_logs() == [[t(i.request_time) for i in (early, row, delete, outrun)]]

@@ -87,7 +87,7 @@ def test_tasks_that_read_all_keys_tell_such_a_key_once_and_that_it_lives() -> No
     txn.write([row("c", "new")])
     plan = txn.staging.plan(scene.table.to_arrow().schema, "upsert")
     ground = Placing(scene.table._writing, sizes_of({}))._ground(
-        load_view(TableAt(scene.storage, plan.config, scene.clock)), plan.start
+        load_view(TableAt(scene.storage, plan.config, scene.clock)), plan.request_time
     )
     read = whole_rows(plan, merge_rules(plan.config, plan.schema))
     found = [

@@ -50,14 +50,14 @@ class LogWorld(World):
         # Some runs begin behind other logs, as if these weighed too much to be written again.
         heavy = self.draw(st.integers(0, 2))
         with patch.object(choose_runs, "_is_heavy", lambda run: len(run) > 4 - heavy):
-            start = plan_log_compaction(self.bench.ledger, Scope(logs_min=2))
-        if start is not None:
-            self.log_plans.append(start)
+            request_time = plan_log_compaction(self.bench.ledger, Scope(logs_min=2))
+        if request_time is not None:
+            self.log_plans.append(request_time)
 
     def run_logs(self) -> None:
         if self.log_plans:
-            start = self.log_plans.pop(self.draw(st.integers(0, len(self.log_plans) - 1)))
-            self.log_compactions.append(LOG_COMPACTION.run(Opened(self.bench.writing, self.bench.ledger), start))
+            request_time = self.log_plans.pop(self.draw(st.integers(0, len(self.log_plans) - 1)))
+            self.log_compactions.append(LOG_COMPACTION.run(Opened(self.bench.writing, self.bench.ledger), request_time))
 
     def log_compact(self) -> None:
         self.plan_logs()
@@ -97,13 +97,13 @@ class LogWorld(World):
         """A partial update, then whole rows of the same key."""
         key = self.draw(st.sampled_from(KEYS[2:]))
         if self.kind.partial:
-            self.finish(self.begin_partial(self.next_start(), (key,)))
+            self.finish(self.begin_partial(self.next_request_time(), (key,)))
         for _ in range(2):
-            files = self.by_group([self.row(key, self.next_start())])
+            files = self.by_group([self.row(key, self.next_request_time())])
             self.finish(self.begun(self.bench.begin(files)))
         self.log_compact()
 
-    def next_start(self) -> int:
+    def next_request_time(self) -> int:
         return int(self.bench.ledger.newest().state.last[-5:]) + 1
 
 

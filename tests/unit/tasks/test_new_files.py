@@ -35,12 +35,12 @@ def wide_lake(**how: Any) -> Lake:
     return Lake(storage=WideMemory("memory://lake", StillClock()), **how)
 
 
-def marker_objects(storage: Storage, start: str = t(1)) -> list[str]:
-    return [info.name for info in storage.list(f".hoodie/.temp/{start}")]
+def marker_objects(storage: Storage, request_time: str = t(1)) -> list[str]:
+    return [info.name for info in storage.list(f".hoodie/.temp/{request_time}")]
 
 
-def announced(storage: Storage, start: str = t(1)) -> list[str]:
-    return sorted(marked_file(marker) for marker in load_markers(storage, start))
+def announced(storage: Storage, request_time: str = t(1)) -> list[str]:
+    return sorted(marked_file(marker) for marker in load_markers(storage, request_time))
 
 
 # --- lists -----------------------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def test_another_task_or_another_write_makes_files_of_its_own() -> None:
     rows = lake.table([row("a", 1)])
     found = [
         write_rows(lake.storage, plan, rows, task)[0].name
-        for plan, task in ((lake.plan(), 0), (lake.plan(), 1), (lake.plan(start=t(7)), 0))
+        for plan, task in ((lake.plan(), 0), (lake.plan(), 1), (lake.plan(request_time=t(7)), 0))
     ]
     assert len(set(found)) == 3
 
@@ -348,7 +348,7 @@ def test_a_commit_never_names_two_base_files_of_one_group() -> None:
         f for task, key in enumerate("ab") for f in write_rows(lake.storage, plan, lake.table([row(key, 1)]), task)
     ]
     with pytest.raises(InvalidArgument, match="two base files"):
-        write_stats(files, plan.start)
+        write_stats(files, plan.request_time)
 
 
 def test_schema_texts_carry_the_sanitised_name_and_round_trip() -> None:

@@ -95,8 +95,8 @@ def asks_in(storage: Any) -> list[str]:
     return [info.name for info in storage.list(LEDGER) if "/a." in info.name or "/t." in info.name]
 
 
-def publish(on: Ledger, decider: str, start: str) -> str:
-    return publish_write(on, decider, start, lambda _: CommitMetadata())
+def publish(on: Ledger, decider: str, request_time: str) -> str:
+    return publish_write(on, decider, request_time, lambda _: CommitMetadata())
 
 
 def ask_of(wish: Wish, seen: int = 0, id_: str = "w" * 16, token: str = "t" * 16, parts: int = 1) -> Ask:
@@ -149,9 +149,9 @@ def test_an_ask_that_cannot_be_read_is_not_decided_and_stops_nobody(storage: Mem
     text = base64.urlsafe_b64encode(data).decode().rstrip("=")
     on = alone(storage)
     storage.create(Ask(on.newest().number, "w" * 16, "t" * 16, text).name(), b"")
-    start = begin_write(on, "a")
+    request_time = begin_write(on, "a")
     assert on.newest().state.decided == {}
-    assert list(on.newest().state.open) == [start]
+    assert list(on.newest().state.open) == [request_time]
 
 
 @pytest.mark.hostile
@@ -325,13 +325,13 @@ def test_what_was_decided_is_remembered_in_entries_and_entries_of_version_1_are_
 
 
 def test_another_process_decides_what_is_asked_for_along_with_its_own_decision(storage: MemoryStorage) -> None:
-    other, starts = alone(storage), list[str]()
+    other, request_times = alone(storage), list[str]()
     before = other.newest().number
-    watched = WatchedStorage(storage, after=once(is_ask, lambda: starts.append(begin_write(other, "other"))))
+    watched = WatchedStorage(storage, after=once(is_ask, lambda: request_times.append(begin_write(other, "other"))))
     author = in_company(watched, storage.clock)
-    start = begin_write(author, "author")
+    request_time = begin_write(author, "author")
     assert other.newest().number == before + 1, "one entry for both"
-    assert other.newest().kind == "begin" and set(other.newest().state.open) == {start, *starts}
+    assert other.newest().kind == "begin" and set(other.newest().state.open) == {request_time, *request_times}
     assert author.entered is not None and author.entered.number == other.newest().number
 
 
@@ -339,17 +339,19 @@ def test_a_publication_that_was_asked_for_is_told_when_its_file_is_there(storage
     other = alone(storage)
     watched = WatchedStorage(storage)
     author = in_company(watched, storage.clock)
-    start = begin_write(author, "author")
+    request_time = begin_write(author, "author")
     watched.after = once(is_ask, lambda: begin_write(other, "other"))
-    completion = publish(author, "author", start)
-    assert f".hoodie/timeline/{start}_{completion}.deltacommit" in [i.name for i in storage.list(".hoodie/timeline")]
-    assert write_status(other, start) == "published"
+    completion = publish(author, "author", request_time)
+    assert f".hoodie/timeline/{request_time}_{completion}.deltacommit" in [
+        i.name for i in storage.list(".hoodie/timeline")
+    ]
+    assert write_status(other, request_time) == "published"
 
 
 def test_nobody_else_comes_and_the_author_decides_its_ask_by_itself(storage: MemoryStorage) -> None:
     author = in_company(storage)
-    start = begin_write(author, "author")
-    publish(author, "author", start)
+    request_time = begin_write(author, "author")
+    publish(author, "author", request_time)
     assert author.newest().kind == "asks"
     assert asks_in(storage) == []
 
@@ -367,11 +369,11 @@ def test_a_lost_answer_does_not_have_a_wish_decided_twice(storage: MemoryStorage
 
     watched = WatchedStorage(storage, after=cut) if has_effect else WatchedStorage(storage, before=cut)
     author = in_company(watched, storage.clock)
-    start = begin_write(author, "author")
-    publish(author, "author", start)
+    request_time = begin_write(author, "author")
+    publish(author, "author", request_time)
     names = [info.name for info in storage.list(".hoodie/timeline")]
-    assert sum(name.endswith(f"{start}.deltacommit.requested") for name in names) == 1
-    assert sum(f"/{start}_" in name for name in names) == 1
+    assert sum(name.endswith(f"{request_time}.deltacommit.requested") for name in names) == 1
+    assert sum(f"/{request_time}_" in name for name in names) == 1
     assert alone(storage).newest().state.open == {}
     asks = [call.target for call in creates if is_ask(call)]
     assert len(set(asks)) == len(asks), "no ask is put twice under its name"
@@ -380,11 +382,11 @@ def test_a_lost_answer_does_not_have_a_wish_decided_twice(storage: MemoryStorage
 def test_a_publication_is_refused_if_the_write_was_rolled_back_while_it_was_asked_for(storage: MemoryStorage) -> None:
     rescuer, watched = alone(storage), WatchedStorage(storage)
     author = in_company(watched, storage.clock)
-    start = begin_write(author, "author")
-    watched.before = once(is_ask, lambda: roll_back(rescuer, "r", start))
-    with pytest.raises(RolledBack, match=start):
-        publish(author, "author", start)
-    assert not any(f"/{start}" in info.name for info in storage.list(".hoodie/timeline"))
+    request_time = begin_write(author, "author")
+    watched.before = once(is_ask, lambda: roll_back(rescuer, "r", request_time))
+    with pytest.raises(RolledBack, match=request_time):
+        publish(author, "author", request_time)
+    assert not any(f"/{request_time}" in info.name for info in storage.list(".hoodie/timeline"))
 
 
 def test_an_ask_whose_author_died_is_decided_and_its_write_is_rolled_back_as_any_other(storage: MemoryStorage) -> None:

@@ -228,8 +228,8 @@ def test_a_batch_whose_publication_became_void_beside_hudi_is_published_again_an
     storage = MemoryStorage(clock=Clock())
     storage.create(".hoodie/hoodie.properties", format_properties(PROPERTIES))
     batch = Batch("orders", 1)
-    start = begin_write(shared(storage), "a", batch=batch)
-    decided_but_dead(storage, start)
+    request_time = begin_write(shared(storage), "a", batch=batch)
+    decided_but_dead(storage, request_time)
     assert shared(storage).newest().state.batches["orders"].number == 1, "as if it were"
     if hudi_went_on:
         Hudi(storage, storage.clock).commit()
@@ -240,7 +240,7 @@ def test_a_batch_whose_publication_became_void_beside_hudi_is_published_again_an
             begin_write(shared(storage), "b", batch=batch)
     if hudi_went_on:
         with pytest.raises(BatchRepeated):
-            publish_write(shared(storage), "a", start, lambda _: CommitMetadata())
+            publish_write(shared(storage), "a", request_time, lambda _: CommitMetadata())
 
 
 # --- two at the same moment --------------------------------------------------------------------------------------------

@@ -95,8 +95,8 @@ def ledger(storage: MemoryStorage, clock: Clock | None = None) -> Ledger:
     return Ledger(TableAt(storage, CONFIG, clock or storage.clock))
 
 
-def publish(on: Ledger, txn: str, start: str) -> str:
-    return publish_write(on, txn, start, lambda _: CommitMetadata())
+def publish(on: Ledger, txn: str, request_time: str) -> str:
+    return publish_write(on, txn, request_time, lambda _: CommitMetadata())
 
 
 def timeline(storage: MemoryStorage) -> list[str]:
@@ -145,9 +145,9 @@ def test_a_writer_whose_staged_object_is_swept_because_others_were_faster_simply
         return real(self, name)
 
     monkeypatch.setattr(MemoryStorage, "info", info)
-    start = begin_write(slow, "s")
+    request_time = begin_write(slow, "s")
     assert slept
-    assert write_status(slow, start) == "open"
+    assert write_status(slow, request_time) == "open"
 
 
 def test_a_clock_minutes_ahead_of_the_storage_is_refused_and_nothing_is_decided(storage: MemoryStorage) -> None:
@@ -159,8 +159,8 @@ def test_a_clock_minutes_ahead_of_the_storage_is_refused_and_nothing_is_decided(
 
 def test_publishing_twice_gives_the_same_completion(storage: MemoryStorage) -> None:
     on = ledger(storage)
-    start = begin_write(on, "a")
-    assert publish(on, "a", start) == publish(ledger(storage), "a", start)
+    request_time = begin_write(on, "a")
+    assert publish(on, "a", request_time) == publish(ledger(storage), "a", request_time)
     assert sum(name.endswith(".deltacommit") for name in timeline(storage)) == 1
 
 
@@ -196,8 +196,8 @@ def test_a_lost_answer_does_not_make_a_writer_begin_or_commit_twice(clock: Clock
     storage = Cut.make(clock)
     (storage.lost if has_effect else storage.refused).add(lost)
     on = ledger(storage)
-    start = begin_write(on, "a")
-    publish(on, "a", start)
+    request_time = begin_write(on, "a")
+    publish(on, "a", request_time)
     names = timeline(storage)
     assert sum(name.endswith("requested") for name in names) == 1
     assert sum(name.endswith(".deltacommit") for name in names) == 1
@@ -208,13 +208,13 @@ def test_a_decision_that_its_maker_could_not_make_true_is_made_true_by_the_next(
     storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on = ledger(storage)
-    start = begin_write(on, "a")
+    request_time = begin_write(on, "a")
     monkeypatch.setattr(Ledger, "_apply", _dies)
     with pytest.raises(_Killed):
-        publish(on, "a", start)
+        publish(on, "a", request_time)
     monkeypatch.undo()
     assert not any(name.endswith(".deltacommit") for name in timeline(storage))
-    assert write_status(ledger(storage), start) == "published"
+    assert write_status(ledger(storage), request_time) == "published"
     assert any(name.endswith(".deltacommit") for name in timeline(storage))
 
 
@@ -228,29 +228,29 @@ def _dies(*_: object) -> None:
 
 def test_a_rolled_back_write_is_never_published(storage: MemoryStorage) -> None:
     writer, rescuer = ledger(storage), ledger(storage)
-    start = begin_write(writer, "a")
-    assert roll_back(rescuer, "r", start)
-    with pytest.raises(RolledBack, match=start):
-        publish(writer, "a", start)
-    assert write_status(rescuer, start) == "refused"
-    assert [n for n in timeline(storage) if n.startswith(start)] == []
+    request_time = begin_write(writer, "a")
+    assert roll_back(rescuer, "r", request_time)
+    with pytest.raises(RolledBack, match=request_time):
+        publish(writer, "a", request_time)
+    assert write_status(rescuer, request_time) == "refused"
+    assert [n for n in timeline(storage) if n.startswith(request_time)] == []
 
 
 def test_f16_a_published_write_is_not_rolled_back_by_a_rescuer_that_saw_it_pending(storage: MemoryStorage) -> None:
     writer, rescuer = ledger(storage), ledger(storage)
-    start = begin_write(writer, "a")
-    assert start in rescuer.newest().state.open
-    publish(writer, "a", start)
-    assert not roll_back(rescuer, "r", start)
-    assert write_status(rescuer, start) == "published"
+    request_time = begin_write(writer, "a")
+    assert request_time in rescuer.newest().state.open
+    publish(writer, "a", request_time)
+    assert not roll_back(rescuer, "r", request_time)
+    assert write_status(rescuer, request_time) == "published"
 
 
 def test_f19_two_processes_finish_the_same_rollback(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     writer, one, two = ledger(storage), ledger(storage), ledger(storage)
-    start = begin_write(writer, "a")
+    request_time = begin_write(writer, "a")
     monkeypatch.setattr("lakebraid.txn.actions.rollback._decide_done", _dies)
     with pytest.raises(_Killed):
-        roll_back(one, "r1", start)
+        roll_back(one, "r1", request_time)
     monkeypatch.undo()
     (rollback,) = two.newest().state.rollbacks
     finish_rollback(two, "r2", rollback)
@@ -278,8 +278,8 @@ def test_the_calls_of_a_commit_do_not_grow_with_the_commits_before_it(clock: Clo
     counts = []
     for number in range(60):
         before = storage.calls
-        start = begin_write(on, f"w{number}")
-        publish(on, f"w{number}", start)
+        request_time = begin_write(on, f"w{number}")
+        publish(on, f"w{number}", request_time)
         counts.append(storage.calls - before)
     assert max(counts[1:]) == counts[1] <= 16
 
@@ -324,7 +324,7 @@ def test_h2_an_entry_created_in_a_trimmed_slot_means_nothing(
 def test_an_unreachable_store_after_an_unanswered_create_is_unknown_not_refused(clock: Clock) -> None:
     storage = Cut.make(clock)
     on = ledger(storage)
-    start = begin_write(on, "a")
+    request_time = begin_write(on, "a")
     storage.lost.add(storage.count + 2)
     real = MemoryStorage.list
 
@@ -336,9 +336,9 @@ def test_an_unreachable_store_after_an_unanswered_create_is_unknown_not_refused(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MemoryStorage, "list", down)
         with pytest.raises(CommitUnknown) as caught:
-            publish(on, "a", start)
-    assert caught.value.instant == start and isinstance(caught.value.__cause__, DecisionUnknown)
-    assert write_status(ledger(storage), start) == "published"
+            publish(on, "a", request_time)
+    assert caught.value.instant == request_time and isinstance(caught.value.__cause__, DecisionUnknown)
+    assert write_status(ledger(storage), request_time) == "published"
 
 
 times = st.integers(0, 10**17 - 1).map(lambda n: f"{n:017d}")

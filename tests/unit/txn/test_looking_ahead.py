@@ -106,15 +106,17 @@ def test_an_ask_that_the_store_has_put_twice_counts_as_asked_for(storage: Memory
     """Its author is told that the object exists, and must not take that for nothing asked: it could be decided after a refusal."""
     watched = WatchedStorage(storage)
     author = far(watched)
-    start = begin_write(author, "author")
+    request_time = begin_write(author, "author")
 
     def tell_that_it_exists(call: Call) -> None:
         if is_ask(call):
             raise ObjectExists("exists", path=call.target)
 
     watched.after = tell_that_it_exists
-    completion = publish_write(author, "author", start, lambda _: CommitMetadata())
-    assert f".hoodie/timeline/{start}_{completion}.deltacommit" in [i.name for i in storage.list(".hoodie/timeline")]
+    completion = publish_write(author, "author", request_time, lambda _: CommitMetadata())
+    assert f".hoodie/timeline/{request_time}_{completion}.deltacommit" in [
+        i.name for i in storage.list(".hoodie/timeline")
+    ]
 
 
 @pytest.mark.usefixtures("every_call_is_slow")
@@ -155,8 +157,8 @@ def test_asks_that_fill_an_entry_hold_up_nobody_who_asks_after_them(
     for number in range(3):
         text = wish_text(begin_wish(OpenWrite(f"dead {number}", "deltacommit")))
         storage.create(Ask(on.newest().number, f"{number:016}", "t" * 16, text or "").name(), b"")
-    start = begin_write(on, "alive")
-    assert max(on.newest().state.open) == start and len(on.newest().state.open) == 4
+    request_time = begin_write(on, "alive")
+    assert max(on.newest().state.open) == request_time and len(on.newest().state.open) == 4
     assert sum("/a." in info.name for info in storage.list(LEDGER)) <= 1
 
 
@@ -170,8 +172,8 @@ def test_a_turn_that_a_dead_process_has_asked_for_holds_up_nobody_who_asks(
     if is_older:
         storage.clock.sleep(60)
     began = storage.clock.monotonic()
-    starts = [begin_write(on, f"alive {number}") for number in range(3)]
-    assert {*on.newest().state.open} == {*starts}
+    request_times = [begin_write(on, f"alive {number}") for number in range(3)]
+    assert {*on.newest().state.open} == {*request_times}
     assert storage.clock.monotonic() - began < 60
     storage.clock.sleep(60)
     begin_write(on, "alive 4")
@@ -180,7 +182,7 @@ def test_a_turn_that_a_dead_process_has_asked_for_holds_up_nobody_who_asks(
 
 def test_a_commit_that_was_written_down_by_an_older_schema_is_written_down_anew(storage: MemoryStorage) -> None:
     author, other, written = far(storage), near(storage), list[str | None]()
-    start = begin_write(author, "author")
+    request_time = begin_write(author, "author")
     rival = begin_write(other, "other")
     publish_write(other, "other", rival, lambda _: CommitMetadata(extra={"schema": SCHEMAS[1]}), states_schema=True)
 
@@ -188,7 +190,7 @@ def test_a_commit_that_was_written_down_by_an_older_schema_is_written_down_anew(
         written.append(now.state.schema_file)
         return CommitMetadata()
 
-    publish_write(author, "author", start, metadata)
+    publish_write(author, "author", request_time, metadata)
     current = author.newest().state.schema_file
     assert written[0] != current and written[-1] == current
 
@@ -197,8 +199,8 @@ def test_a_batch_that_another_process_has_published_begins_nothing_though_it_was
     storage: MemoryStorage,
 ) -> None:
     author, other, batch = far(storage), near(storage), Batch("w", 1)
-    start = begin_write(other, "other", batch=batch)
-    publish_write(other, "other", start, lambda _: CommitMetadata())
+    request_time = begin_write(other, "other", batch=batch)
+    publish_write(other, "other", request_time, lambda _: CommitMetadata())
     with pytest.raises(BatchRepeated):
         begin_write(author, "author", batch=batch)
     begin_write(other, "another")  # decides what is asked for

@@ -38,7 +38,7 @@ def at(s: Scene) -> TableAt:
 
 
 def completed(write: Write) -> str:
-    name = TimelineFileName(write.start, write.completion, "deltacommit", State.COMPLETED).format()
+    name = TimelineFileName(write.request_time, write.completion, "deltacommit", State.COMPLETED).format()
     return f"{TIMELINE}/{name}"
 
 
@@ -92,16 +92,19 @@ def test_a_stream_does_not_pass_over_a_commit_that_appears_after_a_later_one() -
     time = half.first.completion or ""
     assert positions.after(time) == []
     half.heal()
-    assert [i.request_time for i in positions.after(time)] == [half.early.start, half.late.start]
+    assert [i.request_time for i in positions.after(time)] == [half.early.request_time, half.late.request_time]
 
 
 def test_a_timeline_for_people_shows_no_later_commit_as_completed_without_the_earlier_one() -> None:
     half = Half()
     done = {e.instant.request_time for e in half.table().timeline() if e.instant.is_completed}
-    assert half.first.start in done
-    assert done.isdisjoint({half.early.start, half.late.start})
+    assert half.first.request_time in done
+    assert done.isdisjoint({half.early.request_time, half.late.request_time})
     half.heal()
-    assert {i.request_time for i in load_timeline(at(half.s)).writes} >= {half.early.start, half.late.start}
+    assert {i.request_time for i in load_timeline(at(half.s)).writes} >= {
+        half.early.request_time,
+        half.late.request_time,
+    }
 
 
 def test_an_entry_without_its_order_is_one_whose_files_appear_one_after_the_other() -> None:
@@ -175,18 +178,18 @@ def test_commits_of_one_entry_say_what_was_before_them() -> None:
     storage = MemoryStorage("memory://group", TickingClock())
     make_table(storage, storage.clock, publication_order="group")
     ledger = Ledger(TableAt(storage, load_config(storage)[0], storage.clock))
-    starts = [begin_write(ledger, name, beat=lambda _: None) for name in "ab"]
+    request_times = [begin_write(ledger, name, beat=lambda _: None) for name in "ab"]
     before = ledger.newest()
     assert before.since is None
-    wish = publish_wish(before.state, starts[0], has_rows=False, touches=0)
+    wish = publish_wish(before.state, request_times[0], has_rows=False, touches=0)
     asked = Ask(before.number, "w" * 16, "t" * 16, wish_text(wish) or "", 1)
     storage.create(asked.name(), b"{}")
-    publish_write(ledger, "b", starts[1], lambda _: CommitMetadata())
+    publish_write(ledger, "b", request_times[1], lambda _: CommitMetadata())
     entry = ledger.newest()
     assert entry.since == before.time
     told = parse_publication(format_entry(entry), "here")
     assert (told.since, told.last) == (entry.since, entry.time)
-    assert [name[:17] for _, name in told.completions] == [starts[1], starts[0]]
+    assert [name[:17] for _, name in told.completions] == [request_times[1], request_times[0]]
     assert parse_entry(format_entry(entry), "here") == entry
 
 

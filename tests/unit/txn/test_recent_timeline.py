@@ -52,26 +52,26 @@ def time(at: int) -> str:
 
 @dataclass(frozen=True)
 class Deed:
-    """One action, when it began and ended, which of its files are there, and when a savepoint was set at its start."""
+    """One action, when it began and ended, which of its files are there, and when a savepoint was set at its request time."""
 
     action: str
-    start: int
+    request_time: int
     end: int
     files: int = 2
     pinned: int | None = None
     is_archived: bool = False
 
     def names(self, now: int) -> Iterator[str]:
-        if self.start > now or (self.is_archived and self.end <= now):
+        if self.request_time > now or (self.is_archived and self.end <= now):
             return
         for state in (State.REQUESTED, State.INFLIGHT)[: self.files]:
-            yield TimelineFileName(time(self.start), None, self.action, state).format()
+            yield TimelineFileName(time(self.request_time), None, self.action, state).format()
         if self.end <= now:
             done = ENDS.get(self.action, self.action)
-            yield TimelineFileName(time(self.start), time(self.end), done, State.COMPLETED).format()
+            yield TimelineFileName(time(self.request_time), time(self.end), done, State.COMPLETED).format()
         if self.pinned is not None:
-            yield TimelineFileName(time(self.start), None, "savepoint", State.INFLIGHT).format()
-            yield TimelineFileName(time(self.start), time(self.pinned), "savepoint", State.COMPLETED).format()
+            yield TimelineFileName(time(self.request_time), None, "savepoint", State.INFLIGHT).format()
+            yield TimelineFileName(time(self.request_time), time(self.pinned), "savepoint", State.COMPLETED).format()
 
 
 def drawn(chance: Random, actions: list[str] = ACTIONS) -> list[Deed]:
@@ -79,18 +79,18 @@ def drawn(chance: Random, actions: list[str] = ACTIONS) -> list[Deed]:
     return [
         Deed(
             chance.choice(actions),
-            start,
-            start + chance.choice((1, 3, chance.randrange(1, MOMENTS), 1000)),
+            request_time,
+            request_time + chance.choice((1, 3, chance.randrange(1, MOMENTS), 1000)),
             chance.choice((1, 2, 2)),
-            start + chance.randrange(9) if chance.random() < 0.2 else None,
+            request_time + chance.randrange(9) if chance.random() < 0.2 else None,
             chance.random() < 0.2,
         )
-        for start in chance.sample(range(MOMENTS), chance.randrange(15))
+        for request_time in chance.sample(range(MOMENTS), chance.randrange(15))
     ]
 
 
 def pending_at(done: list[Deed], moment: int) -> frozenset[str]:
-    return frozenset(time(d.start) for d in done if d.start < moment < d.end)
+    return frozenset(time(d.request_time) for d in done if d.request_time < moment < d.end)
 
 
 @pytest.mark.parametrize("has_seen_all", [True, False])
@@ -102,7 +102,10 @@ def test_the_shortened_look_finds_the_rivals_that_the_whole_one_finds(has_seen_a
         now = moment + chance.randrange(MOMENTS)
         names = [name for deed in done for name in deed.names(now)] + chance.sample(ODD, 5)
         begun = Begun(time(moment), pending_at(done, moment) if has_seen_all else frozenset())
-        whole, recent = build_timeline(names), build_timeline(recent_names(names, begun.start, begun.pending or ()))
+        whole, recent = (
+            build_timeline(names),
+            build_timeline(recent_names(names, begun.request_time, begun.pending or ())),
+        )
         for strategy, kind, allowed in product(Strategy, PENDING, (False, True)):
             short, full = (
                 list(candidates(timeline, begun, kind, strategy, updates_allowed=allowed))
@@ -111,7 +114,7 @@ def test_the_shortened_look_finds_the_rivals_that_the_whole_one_finds(has_seen_a
             assert short == full, seed
         assert recent.first_active_write == whole.first_active_write, seed
         assert pending_writes(recent) == pending_writes(whole), seed
-        since = [[i for i in t.writes if (i.completion_time or "") > begun.start] for t in (recent, whole)]
+        since = [[i for i in t.writes if (i.completion_time or "") > begun.request_time] for t in (recent, whole)]
         assert since[0] == since[1], seed
 
 
@@ -122,7 +125,8 @@ def stored(done: list[Deed], now: int) -> MemoryStorage:
             data = b""
             if name.endswith(".rollback.requested"):
                 victim = InstantInfo(
-                    time(max((d.start for d in done if d.start < deed.start), default=0)), "deltacommit"
+                    time(max((d.request_time for d in done if d.request_time < deed.request_time), default=0)),
+                    "deltacommit",
                 )
                 data = format_rollback_plan(RollbackPlan(victim), "t")
             storage.create(f"{CONFIG.timeline_folder}/{name}", data)
@@ -136,7 +140,7 @@ def test_what_hudi_did_meanwhile_is_seen_in_the_shortened_look(monkeypatch: pyte
     for seed in range(400):
         chance = Random(seed)
         done, now = drawn(chance, [a for a in ACTIONS if a != "restore"]), chance.randrange(2 * MOMENTS)
-        storage, known = stored(done, now), [d.start for d in done if chance.random() < 0.5]
+        storage, known = stored(done, now), [d.request_time for d in done if chance.random() < 0.5]
         claims = [(time(s), chance.choice(("", "c"))) for s in known if s % 2]
         state = LedgerState(
             last=time(chance.randrange(2 * MOMENTS)),

@@ -76,7 +76,7 @@ class Planned:
 
     kind: str
     is_removable: bool
-    start: str
+    request_time: str
     objects: Mapping[str, bytes]
     now_ms: int
     inputs: tuple[str, ...]
@@ -105,23 +105,23 @@ def planned(kind: str, *, is_removable: bool = False, is_inflight: bool = False)
         operation = CompactionOperation(group, "", present(parse_data_file(base)).request_time, (log,), base)
         extra = {IS_RUN: "true"} if kind == "logcompaction" else {}
         content = format_compaction_plan(CompactionPlan((operation,), extra=extra))
-    start = present(decide_plan(ledger, "planner", kind, lambda *_: content, is_removable=is_removable))
+    request_time = present(decide_plan(ledger, "planner", kind, lambda *_: content, is_removable=is_removable))
     if is_inflight:
-        epoch = claim(ledger, "the dead one", start, seen=None)
-        place_file(storage, start, "", merged_name(kind, start, epoch), b"of the dead one")
-    return Planned(kind, is_removable, start, objects_of(storage), clock.now_ms(), (base, log))
+        epoch = claim(ledger, "the dead one", request_time, seen=None)
+        place_file(storage, request_time, "", merged_name(kind, request_time, epoch), b"of the dead one")
+    return Planned(kind, is_removable, request_time, objects_of(storage), clock.now_ms(), (base, log))
 
 
 # --- the processes ----------------------------------------------------------------------------------------------------
 
 
-def merged_name(kind: str, start: str, epoch: int) -> str:
+def merged_name(kind: str, request_time: str, epoch: int) -> str:
     group, token = "00000000-0000-0000-0000-000000000000-0", f"0-0-{epoch}"
     if kind == "clustering":
-        group = output_file_id(start, 0, 0)
+        group = output_file_id(request_time, 0, 0)
     if kind == "logcompaction":
-        return LogFileName(group, start, 1, token, "").format()
-    return BaseFileName(group, token, start, ".parquet").format()
+        return LogFileName(group, request_time, 1, token, "").format()
+    return BaseFileName(group, token, request_time, ".parquet").format()
 
 
 def tiny_tasks(storage: Any, plan: Any, tasks: Any, _run_task: Any, check: Any) -> list[StagedFile]:
@@ -130,14 +130,14 @@ def tiny_tasks(storage: Any, plan: Any, tasks: Any, _run_task: Any, check: Any) 
     for task in tasks:
         check()
         if isinstance(task, ClusterTask):
-            name = merged_name("clustering", plan.start, plan.epoch)
-            place_file(storage, plan.start, task.partition, name, b"merged")
+            name = merged_name("clustering", plan.request_time, plan.epoch)
+            place_file(storage, plan.request_time, task.partition, name, b"merged")
             made.append(StagedFile(task.partition, present(parse_data_file(name)).file_id, name, 6, 1, 0, is_base=True))
             continue
         is_base = task.slice.base_name is not None
-        log = LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
-        name = BaseFileName(task.file_id, plan.token, plan.start, ".parquet").format() if is_base else log
-        place_file(storage, plan.start, task.slice.partition, name, b"merged")
+        log = LogFileName(task.file_id, plan.request_time, 1, plan.token, "").format()
+        name = BaseFileName(task.file_id, plan.token, plan.request_time, ".parquet").format() if is_base else log
+        place_file(storage, plan.request_time, task.slice.partition, name, b"merged")
         made.append(StagedFile(task.slice.partition, task.file_id, name, 6, 1, 0, is_base=is_base))
     return made
 
@@ -147,7 +147,7 @@ DONE = CompactionResult | LogCompactionResult | ClusteringResult
 
 
 def executor(plan: Planned) -> Body:
-    return lambda actor: run_plan(actor.opened, plan.start, TINY)
+    return lambda actor: run_plan(actor.opened, plan.request_time, TINY)
 
 
 def cleaner(actor: Actor) -> RollbackResult:
@@ -167,7 +167,9 @@ def state_of(plan: Planned, played: Played) -> str:
 
     def look(actor: Actor) -> str:
         actor.ledger.settled()
-        instant = load_timeline(TableAt(actor.storage, actor.ledger.config, actor.process.clock)).write(plan.start)
+        instant = load_timeline(TableAt(actor.storage, actor.ledger.config, actor.process.clock)).write(
+            plan.request_time
+        )
         return "gone" if instant is None else "completed" if instant.is_completed else instant.state.lower()
 
     return str(played.afterwards(look))
@@ -199,15 +201,19 @@ def check_invariants(plan: Planned, played: Played) -> None:
 
 def check_disk(plan: Planned, played: Played, *, is_done: bool) -> None:
     names = played.world.disk.names
-    completed = [n for n in names if n.startswith(f".hoodie/timeline/{plan.start}_")]
+    completed = [n for n in names if n.startswith(f".hoodie/timeline/{plan.request_time}_")]
     assert len(completed) == is_done
     named = {p for n in completed for p in parse_commit(played.world.disk.objects[n][0], n).file_paths}
-    own = {n for n in names if not n.startswith(".hoodie/") and plan.start in n}
+    own = {n for n in names if not n.startswith(".hoodie/") and plan.request_time in n}
     assert own == named, "its files are there, and no others of it"
     assert {*plan.inputs} <= {*names}, "nothing took away what it reads"
-    pending = [n for n in names if n.startswith(f".hoodie/timeline/{plan.start}.")]
+    pending = [n for n in names if n.startswith(f".hoodie/timeline/{plan.request_time}.")]
     assert is_done or pending == []
-    assert not [n for n in names if n.startswith((f".hoodie/.temp/{plan.start}", f".hoodie/.heartbeat/{plan.start}"))]
+    assert not [
+        n
+        for n in names
+        if n.startswith((f".hoodie/.temp/{plan.request_time}", f".hoodie/.heartbeat/{plan.request_time}"))
+    ]
     rollbacks = [n for n in names if n.endswith(".rollback")]
     assert len(rollbacks) == (0 if is_done else 1), "published and rolled back exclude each other"
 

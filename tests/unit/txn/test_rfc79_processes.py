@@ -63,7 +63,7 @@ class Planned:
 
     path: Path
     kind: str
-    start: str
+    request_time: str
     rows: dict[str, str]
 
     @property
@@ -83,7 +83,7 @@ class Planned:
         self.run(moment, KILLED).wait_until_killed()
 
     def body(self, table: lb.Table) -> Any:
-        return table.run(self.start)
+        return table.run(self.request_time)
 
     def together(self, *bodies: Body) -> list[Any]:
         """What processes say that begin at the same moment."""
@@ -114,12 +114,14 @@ class Planned:
         assert answer(self.table) == self.rows
 
     def check_files(self, *, is_done: bool = True) -> None:
-        completed = [*(self.path / ".hoodie/timeline").glob(f"{self.start}_*")]
-        pending = [*(self.path / ".hoodie/timeline").glob(f"{self.start}.*")]
+        completed = [*(self.path / ".hoodie/timeline").glob(f"{self.request_time}_*")]
+        pending = [*(self.path / ".hoodie/timeline").glob(f"{self.request_time}.*")]
         assert len(completed) == is_done
         assert is_done or pending == []
         named = {path for file in completed for path in parse_commit(file.read_bytes(), file.name).file_paths}
-        assert {file.name for file in self.path.glob(f"*{self.start}*")} == named, "its files, and no others of it"
+        assert {file.name for file in self.path.glob(f"*{self.request_time}*")} == named, (
+            "its files, and no others of it"
+        )
 
 
 class TenMinutesAgo(SystemClock):
@@ -157,8 +159,8 @@ def planned(table: lb.Table, kind: str, *, is_removable: bool) -> str:
     return made.instant
 
 
-def _run(start: str, table: lb.Table) -> Any:
-    return table.run(start)
+def _run(request_time: str, table: lb.Table) -> Any:
+    return table.run(request_time)
 
 
 def is_done(answer: Any) -> bool:
@@ -288,7 +290,7 @@ def test_C_a_removable_plan_whose_process_was_killed_is_executed_by_nobody_and_r
         let_pass(made.path)
         assert all(refused(end) for end in made.together(made.body, made.body))
         assert made.claims() == 1
-        assert made.table.rollback().plans == (made.start,)
+        assert made.table.rollback().plans == (made.request_time,)
         made.check(is_done=False)
         again = planned(made.table, kind, is_removable=True)
         assert is_done(started(made.path, partial(_run, again)).end())
@@ -306,7 +308,7 @@ def test_D_cleaning_leaves_a_removable_plan_to_a_process_that_beats_and_takes_it
         assert started(made.path, clean).end() == (), "it has just beaten"
         let_pass(made.path)
         cleaned = made.together(clean, clean)
-        assert sorted(cleaned) in ([(), (made.start,)], [(made.start,), (made.start,)])
+        assert sorted(cleaned) in ([(), (made.request_time,)], [(made.request_time,), (made.request_time,)])
         assert refused(x.go_on())
         made.check(is_done=False)
 
@@ -336,7 +338,7 @@ def test_E_whether_an_old_removable_plan_is_executed_or_rolled_back_is_decided_o
         y = made.run().end()
         assert is_done(y) if ends_done else refused(y), y
         if how is STOPPED:
-            assert x.go_on() == (made.start,)
+            assert x.go_on() == (made.request_time,)
         made.check(is_done=ends_done)
 
 
@@ -363,11 +365,11 @@ def test_a_plan_is_cancelled_unless_the_process_at_it_beats(
 ) -> None:
     made = plan(kind, is_removable=is_removable, is_old=False)
     x = made.stopped(MERGED)
-    cancel: Body = lambda table: table.rollback(plan=made.start).plans  # noqa: E731
+    cancel: Body = lambda table: table.rollback(plan=made.request_time).plans  # noqa: E731
     answered = started(made.path, cancel).end()
     assert refused(answered) and "alive" in answered.message
     let_pass(made.path)
-    assert started(made.path, cancel).end() == (made.start,)
+    assert started(made.path, cancel).end() == (made.request_time,)
     assert refused(x.go_on())
     assert refused(made.run().end())
     made.check(is_done=False)
@@ -377,7 +379,7 @@ def test_the_plan_of_a_compaction_is_never_cancelled(plan: Callable[..., Planned
     made = plan("compaction")
     made.killed(MERGED)
     let_pass(made.path)
-    answered = started(made.path, lambda table: table.rollback(plan=made.start)).end()
+    answered = started(made.path, lambda table: table.rollback(plan=made.request_time)).end()
     assert answered.kind == "InvalidArgument"
     assert is_done(made.run().end())
     made.check(is_done=True)

@@ -118,7 +118,7 @@ def test_f2_a_write_that_was_open_when_the_compaction_was_planned_lies_over_the_
     ]
     (newest,) = scene.table.snapshot().slices
     assert newest.base is not None
-    assert (newest.base.request_time, [log.request_time for log in newest.logs]) == (planned, [l3.start])
+    assert (newest.base.request_time, [log.request_time for log in newest.logs]) == (planned, [l3.request_time])
     scene.compact()
     scene.check()
 
@@ -155,7 +155,7 @@ def test_f6_the_triangle_of_two_writers_and_a_compaction_gives_the_same_rows_who
 
     between = once(makes_base, t3_commits)
     (done,) = scene.compact(scene.other(before=between))
-    assert t1.start < done.instant < scene.writes[-1].start < done.completion_time
+    assert t1.request_time < done.instant < scene.writes[-1].request_time < done.completion_time
     scene.commit(t1)
     expected = [{"a": "t0", "b": "t0"}, {"a": "t3", "b": "t0"}, {"a": "t3", "b": "t0"}, {"a": "t3", "b": "t1"}]
     assert scene.check() == expected
@@ -236,7 +236,7 @@ def test_f9_a_speculative_attempt_that_overtakes_the_first_leaves_one_file(when:
     assert hook.done
     scene.commit(write)
     assert scene.check() == [{"a": "1"}]
-    assert len([name for name in files(scene.storage) if write.start in name]) == 1
+    assert len([name for name in files(scene.storage) if write.request_time in name]) == 1
 
 
 def test_f9_an_attempt_with_other_rows_is_told_so_and_changes_nothing() -> None:

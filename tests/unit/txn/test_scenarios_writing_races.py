@@ -68,10 +68,10 @@ def test_f24_a_commit_that_lost_its_lock_to_hudi_is_decided_again_after_what_hud
 
     def hudi_commits() -> None:
         scene.storage.delete([LOCK])
-        start, completion = (format_instant_time(scene.clock.now_ms(), UTC) for _ in range(2))
-        for name in (f"{start}.deltacommit.requested", f"{start}.deltacommit.inflight"):
+        request_time, completion = (format_instant_time(scene.clock.now_ms(), UTC) for _ in range(2))
+        for name in (f"{request_time}.deltacommit.requested", f"{request_time}.deltacommit.inflight"):
             scene.storage.create(f"{TIMELINE}/{name}", b"")
-        scene.storage.create(f"{TIMELINE}/{start}_{completion}.deltacommit", format_commit(CommitMetadata()))
+        scene.storage.create(f"{TIMELINE}/{request_time}_{completion}.deltacommit", format_commit(CommitMetadata()))
         theirs.append(completion)
 
     def picks(call: Call) -> bool:
@@ -85,7 +85,12 @@ def test_f24_a_commit_that_lost_its_lock_to_hudi_is_decided_again_after_what_hud
     slow.append(write)
     scene.commit(write)
     assert str(write.completion) > theirs[0]
-    assert len([1 for start, _, completion in scene.instants() if start == write.start and completion]) == 1
+    assert (
+        len(
+            [1 for request_time, _, completion in scene.instants() if request_time == write.request_time and completion]
+        )
+        == 1
+    )
     scene.check_times()
     assert scene.check() == [{"a": "slow"}]
 
@@ -187,7 +192,7 @@ def test_f32_of_two_who_create_the_same_next_entry_one_wins_and_the_other_looks_
 
     loser = scene.other(before=win)
     if doomed is not None:
-        assert loser.rollback(timeout_seconds=0).rolled_back == (doomed.start,)
+        assert loser.rollback(timeout_seconds=0).rolled_back == (doomed.request_time,)
         scene.kill(doomed)
     elif kind in ("begin", "publish"):
         scene.write(row("c", "loser"), table=loser)

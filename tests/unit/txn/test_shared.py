@@ -55,9 +55,9 @@ def test_our_times_exceed_everything_that_hudi_put_on_the_timeline(storage: Memo
     hudi.clock = Clock(storage.clock.now_ms() + 60_000)
     done, pending = hudi.commit(), hudi.begin()
     on = shared(storage)
-    start = begin_write(on, "a")
-    assert start > max(done, pending)
-    assert publish(on, "a", start) > start
+    request_time = begin_write(on, "a")
+    assert request_time > max(done, pending)
+    assert publish(on, "a", request_time) > request_time
 
 
 def test_the_lock_is_held_whenever_we_decide(storage: MemoryStorage) -> None:
@@ -82,39 +82,39 @@ def test_the_lock_is_held_whenever_we_decide(storage: MemoryStorage) -> None:
 
 def test_a_write_that_hudi_rolled_back_is_refused_and_no_longer_open(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
-    start = begin_write(on, "a")
-    hudi.roll_back(start)
+    request_time = begin_write(on, "a")
+    hudi.roll_back(request_time)
     with pytest.raises(RolledBack):
-        publish(on, "a", start)
+        publish(on, "a", request_time)
     begin_write(shared(storage), "b")
     newest = shared(storage).newest()
     assert newest.voids is None
-    assert start not in newest.state.open
-    assert start in newest.state.gone
-    assert not any(name.startswith(f"{start}_") for name in names(storage))
+    assert request_time not in newest.state.open
+    assert request_time in newest.state.gone
+    assert not any(name.startswith(f"{request_time}_") for name in names(storage))
 
 
 def test_a_write_that_hudi_is_about_to_roll_back_is_refused(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
-    start = begin_write(on, "a")
-    hudi.plan_rollback(start)
+    request_time = begin_write(on, "a")
+    hudi.plan_rollback(request_time)
     with pytest.raises(RolledBack):
-        publish(on, "a", start)
-    assert write_status(shared(storage), start) == "refused"
+        publish(on, "a", request_time)
+    assert write_status(shared(storage), request_time) == "refused"
 
 
 def test_hudis_rollback_of_another_write_does_not_disturb_ours(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
-    start = begin_write(on, "a")
+    request_time = begin_write(on, "a")
     hudi.plan_rollback(hudi.begin())
-    assert publish(on, "a", start) in completions(storage)
+    assert publish(on, "a", request_time) in completions(storage)
 
 
 def test_a_torn_rollback_plan_of_hudi_stops_nobody(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
-    start = begin_write(on, "a")
+    request_time = begin_write(on, "a")
     hudi.put(hudi.begin()[:-1] + "9", "rollback", State.REQUESTED, data=b"Obj\x01torn")
-    assert publish(on, "a", start) in completions(storage)
+    assert publish(on, "a", request_time) in completions(storage)
 
 
 # Entries that came too late
@@ -124,31 +124,33 @@ def test_an_entry_whose_maker_died_is_void_if_hudi_went_on_and_its_writer_publis
     storage: MemoryStorage, hudi: Hudi
 ) -> None:
     on = shared(storage)
-    start = begin_write(on, "a")
-    decided_but_dead(storage, start)
+    request_time = begin_write(on, "a")
+    decided_but_dead(storage, request_time)
     between = hudi.commit()
     other = begin_write(shared(storage), "b")
-    assert not any(name.startswith(f"{start}_") for name in names(storage))
-    assert start in shared(storage).newest().state.open
-    completion = publish(on, "a", start)
+    assert not any(name.startswith(f"{request_time}_") for name in names(storage))
+    assert request_time in shared(storage).newest().state.open
+    completion = publish(on, "a", request_time)
     assert between < other < completion
     assert completions(storage) == [between, completion]
 
 
 def test_an_entry_whose_maker_died_comes_true_if_hudi_did_nothing(storage: MemoryStorage) -> None:
-    start = begin_write(shared(storage), "a")
-    decided_but_dead(storage, start)
+    request_time = begin_write(shared(storage), "a")
+    decided_but_dead(storage, request_time)
     begin_write(shared(storage), "b")
-    assert write_status(shared(storage), start) == "published"
+    assert write_status(shared(storage), request_time) == "published"
     assert len(completions(storage)) == 1
 
 
 def test_a_begin_whose_maker_died_before_hudi_went_on_leaves_nothing(storage: MemoryStorage, hudi: Hudi) -> None:
     killed(storage, "copy", "requested$", lambda dying: begin_write(dying, "a"))
     hudi.commit()
-    start = begin_write(shared(storage), "b")
-    assert list(shared(storage).newest().state.open) == [start]
-    assert [name for name in names(storage) if name.endswith("inflight")][-1:] == [f"{start}.deltacommit.inflight"]
+    request_time = begin_write(shared(storage), "b")
+    assert list(shared(storage).newest().state.open) == [request_time]
+    assert [name for name in names(storage) if name.endswith("inflight")][-1:] == [
+        f"{request_time}.deltacommit.inflight"
+    ]
 
 
 def test_a_begin_that_was_half_on_the_timeline_is_finished(storage: MemoryStorage, hudi: Hudi) -> None:
@@ -160,41 +162,41 @@ def test_a_begin_that_was_half_on_the_timeline_is_finished(storage: MemoryStorag
 
 
 def test_several_void_entries_in_a_row_are_all_passed_over(storage: MemoryStorage, hudi: Hudi) -> None:
-    start = begin_write(shared(storage), "a")
+    request_time = begin_write(shared(storage), "a")
     for _ in range(3):
-        decided_but_dead(storage, start)
+        decided_but_dead(storage, request_time)
         hudi.commit()
-    assert publish(shared(storage), "a", start) == max(completions(storage))
+    assert publish(shared(storage), "a", request_time) == max(completions(storage))
     assert len(completions(storage)) == 4
 
 
 def test_a_void_entry_cannot_come_true_any_more(storage: MemoryStorage, hudi: Hudi) -> None:
-    start = begin_write(shared(storage), "a")
-    decided_but_dead(storage, start)
+    request_time = begin_write(shared(storage), "a")
+    decided_but_dead(storage, request_time)
     void = shared(storage).newest()
     hudi.commit()
     begin_write(shared(storage), "b")
     assert not shared(storage)._apply(void)
-    assert not any(name.startswith(f"{start}_") for name in names(storage))
+    assert not any(name.startswith(f"{request_time}_") for name in names(storage))
 
 
 @pytest.mark.parametrize("tidy", [True, False])
 def test_a_published_write_that_hudi_archived_is_not_taken_for_void(
     storage: MemoryStorage, hudi: Hudi, tidy: bool
 ) -> None:
-    start = begin_write(shared(storage), "a")
+    request_time = begin_write(shared(storage), "a")
     if tidy:
-        publish(shared(storage), "a", start)
+        publish(shared(storage), "a", request_time)
     else:
-        killed(storage, "delete", "staged", lambda dying: publish(dying, "a", start))
+        killed(storage, "delete", "staged", lambda dying: publish(dying, "a", request_time))
     hudi.commit()
-    hudi.archive(start)
+    hudi.archive(request_time)
     on = shared(storage)
-    assert write_status(on, start) == "published"
+    assert write_status(on, request_time) == "published"
     begin_write(on, "b")
     assert on.newest().voids is None
-    assert start not in on.newest().state.open
-    assert not any(name.startswith(start) for name in names(storage))
+    assert request_time not in on.newest().state.open
+    assert not any(name.startswith(request_time) for name in names(storage))
 
 
 # Locks that get lost
@@ -228,16 +230,16 @@ def fickle(storage: MemoryStorage, when: int, then: Callable[[], object] = lambd
 
 @pytest.mark.parametrize("when", [1, 2])
 def test_a_lock_that_is_lost_while_deciding_lets_hudi_go_first(storage: MemoryStorage, hudi: Hudi, when: int) -> None:
-    start = begin_write(shared(storage), "a")
-    completion = publish(fickle(storage, when, hudi.commit), "a", start)
+    request_time = begin_write(shared(storage), "a")
+    completion = publish(fickle(storage, when, hudi.commit), "a", request_time)
     assert completions(storage)[1] == completion
     assert len(completions(storage)) == 2
 
 
 @pytest.mark.parametrize("when", [1, 2])
 def test_a_lock_that_is_lost_without_consequence_makes_no_second_decision(storage: MemoryStorage, when: int) -> None:
-    start = begin_write(shared(storage), "a")
-    completion = publish(fickle(storage, when), "a", start)
+    request_time = begin_write(shared(storage), "a")
+    completion = publish(fickle(storage, when), "a", request_time)
     assert completions(storage) == [completion]
     assert LOCK not in storage._objects
 
@@ -247,10 +249,10 @@ def test_a_lock_that_is_lost_without_consequence_makes_no_second_decision(storag
 
 def test_nothing_is_decided_while_hudi_restores(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
-    start = begin_write(on, "a")
+    request_time = begin_write(on, "a")
     hudi.put("20260102030500000", "restore", State.REQUESTED)
     with pytest.raises(StorageError, match="is restoring"):
-        publish(on, "a", start)
+        publish(on, "a", request_time)
     assert completions(storage) == []
 
 
@@ -258,23 +260,23 @@ def test_a_metadata_table_that_hudi_made_meanwhile_stops_the_commit_but_not_the_
     storage: MemoryStorage,
 ) -> None:
     on = shared(storage)
-    start = begin_write(on, "a")
+    request_time = begin_write(on, "a")
     storage.replace(
         ".hoodie/hoodie.properties", format_properties(PROPERTIES | {"hoodie.table.metadata.partitions": "files"})
     )
     with pytest.raises(UnsupportedTable, match="metadata table"):
-        publish(on, "a", start)
-    assert roll_back(on, "a", start)
+        publish(on, "a", request_time)
+    assert roll_back(on, "a", request_time)
 
 
 def test_settings_that_were_changed_meanwhile_refuse_the_commit(storage: MemoryStorage) -> None:
     on = shared(storage)
-    start = begin_write(on, "a")
+    request_time = begin_write(on, "a")
     storage.replace(
         ".hoodie/hoodie.properties", format_properties(PROPERTIES | {"hoodie.bucket.index.num.buckets": "4"})
     )
     with pytest.raises(CommitRefused, match="settings"):
-        publish(on, "a", start)
+        publish(on, "a", request_time)
 
 
 # Plans
@@ -282,39 +284,39 @@ def test_settings_that_were_changed_meanwhile_refuse_the_commit(storage: MemoryS
 
 def planned(on: Ledger) -> str:
     plan = CompactionPlan((CompactionOperation("", "00000000-0000-0000-0000-000000000000-0", "20260102030405678"),))
-    start = plans.decide_plan(on, "p", "compaction", lambda _now, _start: format_compaction_plan(plan))
-    assert start is not None
-    return start
+    request_time = plans.decide_plan(on, "p", "compaction", lambda _now, _request_time: format_compaction_plan(plan))
+    assert request_time is not None
+    return request_time
 
 
 def test_a_plan_of_ours_that_hudi_executed_is_not_published_twice(storage: MemoryStorage, hudi: Hudi) -> None:
     on = shared(storage)
-    start = planned(on)
-    epoch = plans.claim(on, "c", start, seen=None)
-    completion = hudi.complete(start, "commit")
-    assert plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) == completion
+    request_time = planned(on)
+    epoch = plans.claim(on, "c", request_time, seen=None)
+    completion = hudi.complete(request_time, "commit")
+    assert plans.publish_plan(on, "c", request_time, epoch, lambda _: CommitMetadata()) == completion
     assert completions(storage) == [completion]
 
 
 @pytest.mark.parametrize("done", [True, False])
 def test_a_claim_is_lost_when_hudi_rolls_the_attempt_back(storage: MemoryStorage, hudi: Hudi, done: bool) -> None:
     on = shared(storage)
-    start = planned(on)
-    epoch = plans.claim(on, "c", start, seen=None)
-    rollback = hudi.plan_rollback(start, action="compaction")
+    request_time = planned(on)
+    epoch = plans.claim(on, "c", request_time, seen=None)
+    rollback = hudi.plan_rollback(request_time, action="compaction")
     if done:
-        hudi.remove(start, State.INFLIGHT, action="compaction")
+        hudi.remove(request_time, State.INFLIGHT, action="compaction")
         hudi.put(rollback, "rollback", State.COMPLETED, rollback[:-1] + "9")
     with pytest.raises(ClaimLost):
-        plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata())
+        plans.publish_plan(on, "c", request_time, epoch, lambda _: CommitMetadata())
 
 
 def test_a_plan_of_hudi_can_be_claimed_and_published(storage: MemoryStorage, hudi: Hudi) -> None:
-    start = hudi.begin("compaction")
-    hudi.remove(start, State.INFLIGHT, action="compaction")
+    request_time = hudi.begin("compaction")
+    hudi.remove(request_time, State.INFLIGHT, action="compaction")
     on = shared(storage)
-    epoch = plans.claim(on, "c", start, seen=None)
-    assert plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata()) in completions(storage)
+    epoch = plans.claim(on, "c", request_time, seen=None)
+    assert plans.publish_plan(on, "c", request_time, epoch, lambda _: CommitMetadata()) in completions(storage)
 
 
 # Everybody at once
@@ -361,8 +363,8 @@ def test_hudis_lock_is_kept_until_every_clock_that_hudi_allows_has_passed_the_ti
     storage: MemoryStorage, clock: Clock
 ) -> None:
     """A Hudi writer takes its next time from its own clock alone, which may be late by the skew."""
-    start = begin_write(shared(storage), "a")
-    assert clock.ms >= parse_instant_time(start, CONFIG.zone) + 200
+    request_time = begin_write(shared(storage), "a")
+    assert clock.ms >= parse_instant_time(request_time, CONFIG.zone) + 200
 
 
 def test_a_claim_that_hudi_rolled_back_is_lost_though_hudi_made_an_inflight_file_again(
@@ -371,13 +373,13 @@ def test_a_claim_that_hudi_rolled_back_is_lost_though_hudi_made_an_inflight_file
     """Published all the same, it would name files that Hudi's rollback deleted."""
     on = shared(storage)
     plan = CompactionPlan((CompactionOperation("f", "", "1"),))
-    start = plans.decide_plan(on, "p", "compaction", lambda _now, _start: format_compaction_plan(plan))
-    assert start is not None
-    epoch = plans.claim(on, "c", start, seen=None)
-    rollback = hudi.plan_rollback(start, action="compaction")
+    request_time = plans.decide_plan(on, "p", "compaction", lambda _now, _request_time: format_compaction_plan(plan))
+    assert request_time is not None
+    epoch = plans.claim(on, "c", request_time, seen=None)
+    rollback = hudi.plan_rollback(request_time, action="compaction")
     with hudi.locked() as completion:
         # A rollback of an attempt removes the inflight file only; the executor after it creates its own.
-        done = format_rollback_metadata(RollbackMetadata(rollback, (InstantInfo(start, "compaction"),)))
+        done = format_rollback_metadata(RollbackMetadata(rollback, (InstantInfo(request_time, "compaction"),)))
         hudi.put(rollback, "rollback", State.COMPLETED, completion, done)
     with pytest.raises(ClaimLost):
-        plans.publish_plan(on, "c", start, epoch, lambda _: CommitMetadata())
+        plans.publish_plan(on, "c", request_time, epoch, lambda _: CommitMetadata())

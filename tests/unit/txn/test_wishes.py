@@ -61,9 +61,11 @@ T1, T2, T3 = (f"2026010100000000{n}" for n in (1, 2, 3))
 WRITE = OpenWrite("d", "deltacommit", False, None, None, "w")
 FULL = limits.ASK_ENTRIES_MAX
 ENDS = "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy"
-STARTS = "SimpleConcurrentFileWritesConflictResolutionStrategy"
+REQUEST_TIMES = "SimpleConcurrentFileWritesConflictResolutionStrategy"
 STRATEGY = "hoodie.write.lock.conflict.resolution.strategy"
-by_both_strategies = pytest.mark.parametrize("strategy", [STARTS, ENDS], ids=["by start", "by completion"])
+by_both_strategies = pytest.mark.parametrize(
+    "strategy", [REQUEST_TIMES, ENDS], ids=["by request time", "by completion"]
+)
 
 
 def applied(state: LedgerState, number: int, wish: Wish) -> Applied:
@@ -330,23 +332,25 @@ def test_an_executed_plan_is_published_by_asking_unless_another_executor_has_tak
         write.write([row("a", "a")])
     watched = WatchedStorage(storage)
     author, other = _ledger(watched), table_on(storage, storage.clock)._writing.ledger(load_config(storage)[0])
-    start = plan_compaction(other)
-    assert start is not None
-    epoch = claim(author, "author", start, seen=0)
+    request_time = plan_compaction(other)
+    assert request_time is not None
+    epoch = claim(author, "author", request_time, seen=0)
 
     def act() -> None:
         if is_taken_over:
-            claim(other, "other", start, seen=epoch)
+            claim(other, "other", request_time, seen=epoch)
         else:
             table_on(storage, storage.clock).begin().abort()
 
     watched.after = once(asks_for("finish"), act)
     if is_taken_over:
         with pytest.raises(ClaimLost):
-            publish_plan(author, "author", start, epoch, lambda _: CommitMetadata())
+            publish_plan(author, "author", request_time, epoch, lambda _: CommitMetadata())
     else:
-        completion = publish_plan(author, "author", start, epoch, lambda _: CommitMetadata())
-        assert f".hoodie/timeline/{start}_{completion}.commit" in [i.name for i in storage.list(".hoodie/timeline")]
+        completion = publish_plan(author, "author", request_time, epoch, lambda _: CommitMetadata())
+        assert f".hoodie/timeline/{request_time}_{completion}.commit" in [
+            i.name for i in storage.list(".hoodie/timeline")
+        ]
     assert kinds_asked(watched) == ["claim", "finish"]
 
 
@@ -383,15 +387,15 @@ HEAVY: dict[str, Callable[[Table, str], object]] = {
 @pytest.mark.parametrize("kind", HEAVY)
 def test_a_decision_that_its_own_process_has_to_make_decides_the_asks_of_others_along(kind: str) -> None:
     pair = Pair(buckets=1, concurrency="nbcc")
-    starts = []
+    request_times = []
     for number in range(4):
         with pair.other.begin() as write:
             write.write([row("b", f"{number}")])
-        starts.append(write.instant)
+        request_times.append(write.instant)
         pair.other.compact()
     with pair.other.begin() as write:
         write.write([row("b", "last")])
-    pair.meanwhile("begin", lambda: HEAVY[kind](pair.other, starts[0]))
+    pair.meanwhile("begin", lambda: HEAVY[kind](pair.other, request_times[0]))
     ours = pair.author.begin()
     ours.abort()
     on = _ledger(pair.scene.storage)

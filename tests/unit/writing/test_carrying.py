@@ -135,17 +135,17 @@ def test_a_write_that_needs_a_shuffle_is_refused_with_the_call_that_does_it(tmp_
 # --- beating ---------------------------------------------------------------------------------------------------------
 
 
-def beats(t: lb.Table, start: str) -> int:
-    return (Path(t.path) / heartbeat_name(start)).stat().st_mtime_ns
+def beats(t: lb.Table, request_time: str) -> int:
+    return (Path(t.path) / heartbeat_name(request_time)).stat().st_mtime_ns
 
 
 @pytest.mark.slow  # a process is started
 def test_somebody_beats_for_an_open_write_until_it_is_told_to_stop(tmp_path: Path) -> None:
     t = table(tmp_path / "t")
     carried = begin(t)
-    before = beats(t, carried.plan.start)
-    note = start_beating(t.path, {}, carried.plan.start, 0.1)
-    until(lambda: beats(t, carried.plan.start) > before, "a beat")
+    before = beats(t, carried.plan.request_time)
+    note = start_beating(t.path, {}, carried.plan.request_time, 0.1)
+    until(lambda: beats(t, carried.plan.request_time) > before, "a beat")
     stop_beating(note)
     resumed(carried).abort()
 
@@ -157,10 +157,10 @@ def test_nobody_beats_for_a_write_that_is_over_or_whose_driver_is_gone(tmp_path:
     note.touch()
     nobody = os.spawnlp(os.P_NOWAIT, "true", "true")
     os.waitpid(nobody, 0)
-    before = beats(t, carried.plan.start)
-    keep_beating(t.path, {}, carried.plan.start, 0.0, str(note), nobody)
-    assert beats(t, carried.plan.start) == before and not note.exists()
+    before = beats(t, carried.plan.request_time)
+    keep_beating(t.path, {}, carried.plan.request_time, 0.0, str(note), nobody)
+    assert beats(t, carried.plan.request_time) == before and not note.exists()
     commit_carried(carried, [])
     note.touch()
-    keep_beating(t.path, {}, carried.plan.start, 0.0, str(note), os.getpid())
+    keep_beating(t.path, {}, carried.plan.request_time, 0.0, str(note), os.getpid())
     assert not note.exists()

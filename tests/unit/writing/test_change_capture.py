@@ -30,17 +30,17 @@ def row(key: str, ts: int, p: str = "x") -> dict[str, Any]:
     return {"id": key, "ts": ts, "p": p}
 
 
-def commit_of(t: lb.Table, start: str) -> CommitMetadata:
-    (file,) = Path(t.path, ".hoodie/timeline").glob(f"{start}_*commit")
+def commit_of(t: lb.Table, request_time: str) -> CommitMetadata:
+    (file,) = Path(t.path, ".hoodie/timeline").glob(f"{request_time}_*commit")
     return parse_commit(file.read_bytes(), file.name)
 
 
-def stats(t: lb.Table, start: str) -> list[WriteStat]:
-    return [stat for found in commit_of(t, start).write_stats.values() for stat in found]
+def stats(t: lb.Table, request_time: str) -> list[WriteStat]:
+    return [stat for found in commit_of(t, request_time).write_stats.values() for stat in found]
 
 
-def logs(t: lb.Table, start: str) -> list[str]:
-    return [(stat.path or "").rpartition("/")[2] for stat in stats(t, start) if ".log." in (stat.path or "")]
+def logs(t: lb.Table, request_time: str) -> list[str]:
+    return [(stat.path or "").rpartition("/")[2] for stat in stats(t, request_time) if ".log." in (stat.path or "")]
 
 
 def test_a_commit_names_the_slice_as_it_was_when_it_was_published_not_when_its_writer_looked(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_commit_names_the_slice_as_it_was_when_it_was_published_not_when_its_w
 
 
 def test_of_several_log_files_of_one_group_each_is_told_on_top_of_all_that_was_published_before(tmp_path: Path) -> None:
-    """Hudi takes the names that come before that of the file it reads; `./` makes those of later starts do so."""
+    """Hudi takes the names that come before that of the file it reads; `./` makes those of later request times do so."""
     t = make(tmp_path)
     early, late = t.begin(), t.begin()
     early.write([row("a", 3)])
@@ -183,7 +183,7 @@ def test_our_changes_of_a_table_with_capture_are_those_of_any_table(tmp_path: Pa
 
 
 def cdc_files(t: lb.Table) -> dict[str, list[dict[str, Any]]]:
-    """The files of change data by the start of their writes, as rows."""
+    """The files of change data by the request time of their writes, as rows."""
     found = {}
     for path in sorted(Path(t.path).glob("**/.*.cdc")):
         blocks = read_blocks(path.read_bytes(), path.name).blocks
@@ -204,15 +204,15 @@ def test_a_rewritten_base_file_has_its_changes_beside_it_as_the_mode_says(tmp_pa
     t.upsert([row("a", 1), row("b", 5), row("c", 1)])
     assert not cdc_files(t), "new files tell themselves"
     done = t.upsert([row("a", 2), row("b", 4), row("d", 1)])  # b loses
-    ((start, told),) = cdc_files(t).items()
-    assert start == done.instant
+    ((request_time, told),) = cdc_files(t).items()
+    assert request_time == done.instant
     full: list[dict[str, Any]] = [
-        {"op": "u", "record_key": "a", "ts_ms": start, "before": row("a", 1), "after": row("a", 2)},
-        {"op": "i", "record_key": "d", "ts_ms": start, "before": None, "after": row("d", 1)},
+        {"op": "u", "record_key": "a", "ts_ms": request_time, "before": row("a", 1), "after": row("a", 2)},
+        {"op": "i", "record_key": "d", "ts_ms": request_time, "before": None, "after": row("d", 1)},
     ]
     names = {"OP_KEY_ONLY": ("op", "record_key"), "DATA_BEFORE": ("op", "record_key", "before")}
     assert told == [{n: e[n] for n in names.get(mode, ("op", "ts_ms", "before", "after"))} for e in full]
-    (stat,) = stats(t, start)
+    (stat,) = stats(t, request_time)
     ((path, size),) = (stat.cdc_stats or {}).items()
     assert Path(t.path, path).stat().st_size == size
 
@@ -228,7 +228,10 @@ def test_deletes_and_rows_of_partial_updates_are_told_whole(tmp_path: Path) -> N
     t.upsert([row("a", 1), row("b", 1)])
     gone = t.delete([{"id": "a"}, {"id": "nobody"}]).instant
     part = t.upsert([{"id": "b", "ts": 2}], columns=["id", "ts"]).instant
-    told = {start: [(e["op"], e["before"], e["after"]) for e in events] for start, events in cdc_files(t).items()}
+    told = {
+        request_time: [(e["op"], e["before"], e["after"]) for e in events]
+        for request_time, events in cdc_files(t).items()
+    }
     assert told == {gone: [("d", row("a", 1), None)], part: [("u", row("b", 1), row("b", 2))]}
     last = t.delete([{"id": "b"}]).instant
     assert [(e["op"], e["after"]) for e in cdc_files(t)[last]] == [("d", None)]

@@ -70,14 +70,14 @@ def test_a_commit_says_what_it_did_to_each_file(index: str) -> None:
     assert gone.rows_deleted == 1
 
 
-def _stats(scene: Scene, start: str) -> list[Any]:
+def _stats(scene: Scene, request_time: str) -> list[Any]:
     for info in scene.storage.list(".hoodie/timeline"):
         name = parse_timeline_file(info.name.rpartition("/")[2])
-        if name is not None and name.request_time == start and name.completion_time:
+        if name is not None and name.request_time == request_time and name.completion_time:
             assert name.action == "commit"
             stats = parse_commit(scene.storage.read(info.name, 1 << 20), info.name).write_stats
             return [stat for found in stats.values() for stat in found]
-    raise AssertionError(start)
+    raise AssertionError(request_time)
 
 
 @pytest.mark.slow

@@ -59,8 +59,8 @@ def test_settings_that_another_process_has_changed_count_for_the_next_write() ->
     storage.replace(name, format_properties(changed))
     table.upsert(rows(4))
     assert {row["ts"] for row in table.to_arrow().to_pylist()} == {4}
-    starts = [entry.instant.request_time for entry in table.timeline() if not entry.instant.is_completed]
-    assert starts == [], "what began with the older settings is not left open"
+    request_times = [entry.instant.request_time for entry in table.timeline() if not entry.instant.is_completed]
+    assert request_times == [], "what began with the older settings is not left open"
 
 
 def test_a_write_whose_place_was_taken_while_its_process_slept_is_rolled_back_not_lost(

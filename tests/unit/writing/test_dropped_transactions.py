@@ -38,10 +38,10 @@ def test_a_transaction_that_nobody_has_any_more_beats_no_more_and_is_rolled_back
     t = table(**made)
     beating = _dropped(t, asked, has_rows=has_rows)
     until(lambda: beating._thread is not None and not beating._thread.is_alive(), "the beating ends")
-    assert t.status(beating.start) == "open"
+    assert t.status(beating.request_time) == "open"
     t._clock.sleep(200)
     t.rollback()
-    assert t.status(beating.start) == "refused"
+    assert t.status(beating.request_time) == "refused"
 
 
 def test_a_transaction_that_somebody_has_goes_on_beating() -> None:

@@ -23,11 +23,11 @@ from tests.kit.scene import Scene
 pytestmark = pytest.mark.unit
 
 PACKAGE = "org.apache.hudi.client.transaction."
-STARTS = "SimpleConcurrentFileWritesConflictResolutionStrategy"
+REQUEST_TIMES = "SimpleConcurrentFileWritesConflictResolutionStrategy"
 ENDS = "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy"
 
 
-def scene_of(strategy: str = STARTS, buckets: int = 4, **properties: str) -> Scene:
+def scene_of(strategy: str = REQUEST_TIMES, buckets: int = 4, **properties: str) -> Scene:
     lines = {STRATEGY: PACKAGE + strategy} | {k.replace("__", "."): v for k, v in properties.items()}
     return Scene(arguments={"concurrency": "occ", "buckets": buckets, "properties": lines})
 
@@ -40,7 +40,7 @@ def keys(scene: Scene) -> list[str]:
     return sorted(scene.table.to_arrow(columns=["id"]).column("id").to_pylist())
 
 
-both_ways = pytest.mark.parametrize("strategy", [STARTS, ENDS], ids=["by start", "by completion"])
+both_ways = pytest.mark.parametrize("strategy", [REQUEST_TIMES, ENDS], ids=["by request time", "by completion"])
 
 
 @both_ways
@@ -200,7 +200,9 @@ def test_a_cell_of_the_matrix(current: Kind, pending: Kind, *, allowed: bool) ->
     action = {Kind.INGESTION: "deltacommit", Kind.CLUSTERING: "clustering", Kind.COMPACTION: "compaction"}[pending]
     other = Instant("5", action, State.INFLIGHT, planned=action)
     found = list(
-        candidates(Timeline((other,)), Begun("3", frozenset()), current, Strategy.BY_START, updates_allowed=allowed)
+        candidates(
+            Timeline((other,)), Begun("3", frozenset()), current, Strategy.BY_REQUEST_TIME, updates_allowed=allowed
+        )
     )
     wanted = {
         Chosen.YES: True,
@@ -229,12 +231,14 @@ def test_both_ways_find_the_same_completed_rivals(events: list[tuple[str, bool]]
             completed[name] = time
     assert ours is not None
     instants = [
-        Instant(start, "deltacommit", State.COMPLETED if name in completed else State.INFLIGHT, completed.get(name))
-        for name, start in begun.items()
+        Instant(
+            request_time, "deltacommit", State.COMPLETED if name in completed else State.INFLIGHT, completed.get(name)
+        )
+        for name, request_time in begun.items()
     ]
     timeline = Timeline(tuple(sorted(instants)))
-    by_start, by_completion = (
+    by_request_time, by_completion = (
         {i.request_time for i, _ in candidates(timeline, ours, Kind.INGESTION, way, updates_allowed=True)}
         for way in Strategy
     )
-    assert by_start == by_completion
+    assert by_request_time == by_completion

@@ -85,10 +85,10 @@ def test_changes_across_an_overwrite_lead_from_the_old_rows_to_the_new_ones() ->
 def test_rows_after_an_overwrite_meet_those_of_the_overwrite_in_new_file_groups() -> None:
     t = table()
     old = groups(t, "p")
-    start = t.insert_overwrite(rows("p", a="2", b="2")).instant
+    request_time = t.insert_overwrite(rows("p", a="2", b="2")).instant
     t.upsert(rows("p", a="3"))
     another(t).upsert(rows("p", b="3", d="3"))
-    assert groups(t, "p") == {replaced_file_id(0, start), replaced_file_id(1, start)}
+    assert groups(t, "p") == {replaced_file_id(0, request_time), replaced_file_id(1, request_time)}
     assert not groups(t, "p") & old
     assert seen(t) == {"p/a": "3", "p/b": "3", "p/d": "3", "q/c": "1"}
     t.insert_overwrite(rows("p", a="4"))

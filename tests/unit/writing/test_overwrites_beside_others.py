@@ -335,13 +335,13 @@ def test_a_restore_to_before_the_first_overwrite_gives_the_fixed_ids_again() -> 
 
 def test_on_a_shared_table_every_bucket_of_a_replaced_partition_has_a_file_that_shows_its_id() -> None:
     t = table(properties={"hoodie.write.lock.provider": FILE_LOCK}, buckets=3)
-    start = t.insert_overwrite(rows("p", a="2")).instant
-    wanted = {replaced_file_id(bucket, start) for bucket in range(3)}
+    request_time = t.insert_overwrite(rows("p", a="2")).instant
+    wanted = {replaced_file_id(bucket, request_time) for bucket in range(3)}
     assert groups(t, "p") == wanted
-    start = t.delete_partitions(["p"]).instant
-    assert groups(t, "p") == {replaced_file_id(bucket, start) for bucket in range(3)}
+    request_time = t.delete_partitions(["p"]).instant
+    assert groups(t, "p") == {replaced_file_id(bucket, request_time) for bucket in range(3)}
     t.upsert(rows("p", a="3", b="3"))
-    assert groups(t, "p") == {replaced_file_id(bucket, start) for bucket in range(3)}
+    assert groups(t, "p") == {replaced_file_id(bucket, request_time) for bucket in range(3)}
     assert seen(t) == {"p/a": "3", "p/b": "3", "q/c": "1"}
 
 

@@ -16,7 +16,7 @@ import pytest
 from lakebraid.api.table import Table
 from lakebraid.errors import CommitRefused, CommitUnknown, LakebraidError
 from lakebraid.storage.memory import MemoryStorage
-from lakebraid.txn.checks.overwrite_maps import MAPS, start_of
+from lakebraid.txn.checks.overwrite_maps import MAPS, request_time_of
 from lakebraid.txn.liveness.heartbeat import Heartbeat
 from tests.kit.faults import Attempt, Killed, killing, losing, not_owned
 from tests.kit.overwriting import BEFORE, rows, seen, table
@@ -107,7 +107,7 @@ def check_aftermath(storage: MemoryStorage, made: Attempt) -> None:
 
 def is_kept_map(name: str, t: Table) -> bool:
     """Maps of published overwrites stay until they are archived, also those whose answer got lost."""
-    return name.startswith(MAPS) and t.status(start_of(name.rpartition("/")[2])) == "published"
+    return name.startswith(MAPS) and t.status(request_time_of(name.rpartition("/")[2])) == "published"
 
 
 @pytest.mark.parametrize("effect", ["done", "not done"])

@@ -2,7 +2,7 @@
 """Several writers that each own some columns of the same rows: the table is their join, however they interleave.
 
 `play` runs steps of transactions in every order, with a compaction in any gap, and holds every answer, also those of
-the past, against a model: completed writes in the order of their starts, one column at a time.
+the past, against a model: completed writes in the order of their request times, one column at a time.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Row = dict[str, Any]
 
 @dataclass
 class Write:
-    """A write as the model sees it: its start, its end, what it brought."""
+    """A write as the model sees it: its request time, its end, what it brought."""
 
-    start: str
+    request_time: str
     end: str
     rows: list[Row]
     is_delete: bool = False
@@ -68,17 +68,17 @@ class Stage:
         done = self.table.bulk_insert([row]) if self.in_base else self.table.upsert([row])
         self.ended(done.instant, done.completion_time, [row])
 
-    def ended(self, start: str, end: str, rows: list[Row], *, is_delete: bool = False) -> None:
-        self.writes.append(Write(start, end, rows, is_delete))
+    def ended(self, request_time: str, end: str, rows: list[Row], *, is_delete: bool = False) -> None:
+        self.writes.append(Write(request_time, end, rows, is_delete))
         self.moments.append(end)
 
     def compact(self) -> None:
         self.moments += [done.completion_time for done in self.table.compact()]
 
     def model(self, moment: str) -> dict[str, Row]:
-        """By the rule alone. Ordering values rise with the starts, so both orders are the same."""
+        """By the rule alone. Ordering values rise with the request times, so both orders are the same."""
         rows: dict[str, Row] = {}
-        for write in sorted((w for w in self.writes if w.end <= moment), key=lambda w: w.start):
+        for write in sorted((w for w in self.writes if w.end <= moment), key=lambda w: w.request_time):
             for given in write.rows:
                 if write.is_delete:
                     rows.pop(given["id"], None)

@@ -144,13 +144,13 @@ class Writer:
         request = WriteRequest(operation, writer=self.name, repeats=True)
         return Transaction(open_write(self.writing, Source(self.writing.storage.url), request))
 
-    def _event_time(self, now_ms: int, start: str) -> int:
+    def _event_time(self, now_ms: int, request_time: str) -> int:
         """Coarse and often late, so that versions of different writers tie and stale ones come.
 
         Optimistic writers of one key come one after the other, and so do their times: a copy-on-write table forgets a
         delete once it is done, so a late event would bring the row back, as it does in Apache Hudi.
         """
-        return int(start) if self.is_optimistic else now_ms // 200 - self.chance.randint(0, 10)
+        return int(request_time) if self.is_optimistic else now_ms // 200 - self.chance.randint(0, 10)
 
 
 def _spark_frames(number: int) -> Callable[[list[dict[str, Any]]], Any]:

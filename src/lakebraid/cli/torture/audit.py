@@ -147,13 +147,13 @@ class _Told:
 
 
 def _by_rank(writes: dict[str, _Write], until: str = "9") -> _Told:
-    """The row with the greatest (ts, start) of each key, unless that is a delete."""
+    """The row with the greatest (ts, request time) of each key, unless that is a delete."""
     best: dict[int, tuple[tuple[int, str], bool, Row]] = {}
-    for start, write in writes.items():
+    for request_time, write in writes.items():
         if write.completion is None or write.completion > until:
             continue
         for row in write.rows:
-            rank = (row[1], start)
+            rank = (row[1], request_time)
             if row[0] not in best or best[row[0]][0] < rank:
                 best[row[0]] = (rank, write.deletes, row)
     return _Told({key: row for key, (_, deleted, row) in best.items() if not deleted})
@@ -168,13 +168,15 @@ def _in_turn(writes: dict[str, _Write], until: str = "9", *, may_miss: bool) -> 
     pasts: dict[int, list[tuple[str, Row | None]]] = defaultdict(list)
     unsure: set[int] = set()
     done = [
-        (w.completion, start, w) for start, w in writes.items() if w.completion is not None and w.completion <= until
+        (w.completion, request_time, w)
+        for request_time, w in writes.items()
+        if w.completion is not None and w.completion <= until
     ]
-    for completion, start, write in sorted(done, key=lambda one: one[:2]):
+    for completion, request_time, write in sorted(done, key=lambda one: one[:2]):
         for row in write.rows:
             key, past = row[0], pasts[row[0]]
-            before = [found for time, found in past if time < start]
-            is_late = bool(past) and past[-1][0] > start and past[-1][1] is not None
+            before = [found for time, found in past if time < request_time]
+            is_late = bool(past) and past[-1][0] > request_time and past[-1][1] is not None
             if may_miss and write.deletes and is_late and not (before and before[-1]):
                 unsure.add(key)
                 continue

@@ -97,13 +97,13 @@ class Evidence:
         return build_timeline(self.names, layout=self.config.layout)
 
     @cached_property
-    def starts(self) -> frozenset[str]:
-        """All starts on the timeline, as it is after the files were listed."""
+    def request_times(self) -> frozenset[str]:
+        """All request times on the timeline, as it is after the files were listed."""
         return frozenset(parsed.request_time for parsed in self.parsed.values())
 
     @cached_property
     def archived(self) -> dict[str, Instant]:
-        """The archived writes by start, without their metadata; empty if the history cannot be read."""
+        """The archived writes by request time, without their metadata; empty if the history cannot be read."""
         return {instant.request_time: instant for instant, _ in self._history(with_metadata=False)}
 
     @cached_property
@@ -115,7 +115,7 @@ class Evidence:
         """All completed writes that count, archived ones first; those that cannot be read are left out."""
         active = {instant.request_time for instant in self.timeline.writes}
         if archived:
-            yield from self._archived_commits(lambda start: start not in active)
+            yield from self._archived_commits(lambda request_time: request_time not in active)
         gone = set()
         for instant in self.timeline.writes:
             try:

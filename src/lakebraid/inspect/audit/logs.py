@@ -74,15 +74,15 @@ def _block(evidence: Evidence, found: Object, block: LogBlock) -> Iterator[Findi
 
 def _is_own(evidence: Evidence, found: Object, written: str) -> bool:
     """Whether a block may be in the file. Deletes that a compaction carries on keep the time of their own write."""
-    start = found.parsed.request_time
-    return written == start or _is_carried(evidence, found, written) or evidence.config.may_share_logs
+    request_time = found.parsed.request_time
+    return written == request_time or _is_carried(evidence, found, written) or evidence.config.may_share_logs
 
 
 def _is_carried(evidence: Evidence, found: Object, written: str) -> bool:
     """Whether a compaction has taken the block over as it was."""
-    start = found.parsed.request_time
-    instant = evidence.timeline.write(start)
-    return instant is not None and instant.action == "commit" and written < start
+    request_time = found.parsed.request_time
+    instant = evidence.timeline.write(request_time)
+    return instant is not None and instant.action == "commit" and written < request_time
 
 
 @lru_cache(maxsize=32)  # most blocks of a table say the same
@@ -128,25 +128,25 @@ def _deletes(blocks: tuple[LogBlock, ...]) -> int:
 
 def check_merged(evidence: Evidence, reach: Reach, merged: Merged) -> Iterator[Finding]:
     """Whether log compactions replace only what their plans merged, themselves or by way of earlier ones."""
-    written = {(file.group, file.start): file.path for file in reach.named.values() if not file.is_base}
-    for (group, start), claimed in merged.items():
-        inputs = _inputs(evidence, group, start)
+    written = {(file.group, file.request_time): file.path for file in reach.named.values() if not file.is_base}
+    for (group, request_time), claimed in merged.items():
+        inputs = _inputs(evidence, group, request_time)
         if inputs is None:
             continue
-        held = inputs.union(*(merged.get((group, start), set()) for start in inputs))
+        held = inputs.union(*(merged.get((group, request_time), set()) for request_time in inputs))
         for hidden in sorted(claimed - held):
             if (group, hidden) in written:
-                what = f"The log compaction {start} says it holds {hidden}, and its plan does not name that log."
+                what = f"The log compaction {request_time} says it holds {hidden}, and its plan does not name that log."
                 yield Finding("log-compaction-hides", written[group, hidden], what)
 
 
-def _inputs(evidence: Evidence, group: GroupId, start: str) -> set[str] | None:
-    """The starts of the logs that a log compaction merged; None if its plan is not on the timeline any more."""
-    instant = evidence.timeline.write(start)
+def _inputs(evidence: Evidence, group: GroupId, request_time: str) -> set[str] | None:
+    """The request times of the logs that a log compaction merged; None if its plan is not on the timeline any more."""
+    instant = evidence.timeline.write(request_time)
     if instant is None or instant.kind != "logcompaction":
         return None
     try:
-        plan = parse_compaction_plan(evidence.read(instant, State.REQUESTED), start)
+        plan = parse_compaction_plan(evidence.read(instant, State.REQUESTED), request_time)
     except (CorruptFile, ObjectNotFound):
         return None
     own = (o for o in plan.operations if GroupId(o.partition_path, o.file_id) == group)

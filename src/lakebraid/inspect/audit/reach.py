@@ -52,7 +52,7 @@ def load_reach(evidence: Evidence) -> Reach:
         for file in named_files(instant, metadata, layout=layout):
             if file.path in evidence.objects or reach.floors.is_needed(file):
                 reach.named[file.path] = file
-            elif instant.request_time in evidence.starts:
+            elif instant.request_time in evidence.request_times:
                 reach.superseded.append(file)
             if reach.floors.is_lost(file):
                 by = reach.floors.replaced[file.group]
@@ -163,17 +163,17 @@ def _orphans(evidence: Evidence, reach: Reach) -> Iterator[Finding]:
         read = {f.name for g in evidence.view.groups.values() for s in g.slices for f in (s.base, *s.logs) if f}
     oldest = min(evidence.archived, default="9")
     for path, found in evidence.objects.items():
-        start = found.parsed.request_time
+        request_time = found.parsed.request_time
         if path in reach.named or path in reach.changes:
             continue
-        if start not in evidence.starts and start not in reach.stated:
-            if not evidence.timeline.is_archived_start(start):
-                yield Finding("orphan-file", path, f"The start {start} is nowhere on the timeline.")
-            elif evidence.config.layout == 2 and oldest < start:
-                yield Finding("orphan-visible", path, f"Neither the timeline nor the history know {start}.")
-        elif reach.stated.get(start) and evidence.config.layout == 2:
+        if request_time not in evidence.request_times and request_time not in reach.stated:
+            if not evidence.timeline.is_archived_request_time(request_time):
+                yield Finding("orphan-file", path, f"The request time {request_time} is nowhere on the timeline.")
+            elif evidence.config.layout == 2 and oldest < request_time:
+                yield Finding("orphan-visible", path, f"Neither the timeline nor the history know {request_time}.")
+        elif reach.stated.get(request_time) and evidence.config.layout == 2:
             kind = "uncommitted-visible" if path in read else _kind_unread(evidence, found)
-            yield Finding(kind, path, f"The commit {start} does not name it.")
+            yield Finding(kind, path, f"The commit {request_time} does not name it.")
 
 
 def _kind_unread(evidence: Evidence, found: Object) -> str:

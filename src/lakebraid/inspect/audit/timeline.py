@@ -36,11 +36,11 @@ def check_timeline(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _times(evidence: Evidence) -> Iterator[Finding]:
-    starts: dict[str, set[str]] = defaultdict(set)
+    request_times: dict[str, set[str]] = defaultdict(set)
     completions: dict[str, set[str]] = defaultdict(set)
     for name, parsed in evidence.parsed.items():
-        if parsed.action != "savepoint":  # it has the start of the write that it pins
-            starts[parsed.request_time].add(action_family(parsed.action))
+        if parsed.action != "savepoint":  # it has the request time of the write that it pins
+            request_times[parsed.request_time].add(action_family(parsed.action))
         done = parsed.completion_time
         if done is not None:
             completions[done].add(name)
@@ -48,9 +48,9 @@ def _times(evidence: Evidence) -> Iterator[Finding]:
                 yield Finding("time-order", name, f"It began {parsed.request_time} and completed {done}.")
         if _is_ahead(evidence, max(parsed.request_time, done or "")):
             yield Finding("time-ahead", name, "The clock of this machine is more than a day behind it.")
-    for start, families in starts.items():
+    for request_time, families in request_times.items():
         if len(families) > 1:
-            yield Finding("time-twice", start, f"It is the start of {' and '.join(sorted(families))}.")
+            yield Finding("time-twice", request_time, f"It is the request time of {' and '.join(sorted(families))}.")
     for done, names in completions.items():
         if len(names) > 1:
             yield Finding("time-twice", done, f"It is the completion of {' and '.join(sorted(names))}.")
@@ -68,16 +68,16 @@ def _states(evidence: Evidence) -> Iterator[Finding]:
     for name, parsed in evidence.parsed.items():
         states[parsed.request_time, action_family(parsed.action)][parsed.state].append(name)
     leaving = _leaving(evidence)
-    for (start, family), found in states.items():
+    for (request_time, family), found in states.items():
         completed = found.get(State.COMPLETED, [])
         if len(completed) > 1 and family != "savepoint":
-            yield Finding("completed-twice", start, f"{' and '.join(sorted(completed))} are both there.")
-        if evidence.config.layout == 1 or family == "savepoint" or start in leaving:
+            yield Finding("completed-twice", request_time, f"{' and '.join(sorted(completed))} are both there.")
+        if evidence.config.layout == 1 or family == "savepoint" or request_time in leaving:
             continue  # layout 1 renames; savepoints are not requested; the archiver takes the earlier states away first
         missing = [s for s in (State.REQUESTED, State.INFLIGHT) if s not in found and _is_past(found, s)]
         for state in missing:
             what = f"It is {'completed' if completed else 'inflight'}; its {state.value.lower()} file is not there."
-            yield Finding("state-missing", start, what)
+            yield Finding("state-missing", request_time, what)
 
 
 def _is_past(found: dict[State, list[str]], state: State) -> bool:
@@ -85,12 +85,16 @@ def _is_past(found: dict[State, list[str]], state: State) -> bool:
 
 
 def _leaving(evidence: Evidence) -> set[str]:
-    """Starts whose files are on their way off the timeline, or came from an older version that kept fewer."""
+    """Request times whose files are on their way off the timeline, or came from an older version that kept fewer."""
     up_to = evidence.entry.state.archived if evidence.entry is not None else ""
     upgraded = {
         p.request_time for p in evidence.parsed.values() if p.state is State.COMPLETED and not p.completion_time
     }
-    return upgraded | {start for start in evidence.starts if start <= up_to} | ({*evidence.archived} & evidence.starts)
+    return (
+        upgraded
+        | {request_time for request_time in evidence.request_times if request_time <= up_to}
+        | ({*evidence.archived} & evidence.request_times)
+    )
 
 
 def _contents(evidence: Evidence) -> Iterator[Finding]:
@@ -126,19 +130,19 @@ def _unfinished(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(kind, instant.request_time, f"{who} has shown no sign of life for {silent_ms // 1000:,} s.")
 
 
-def _of_whom(evidence: Evidence, start: str) -> str:
-    writer = None if evidence.entry is None else evidence.entry.state.writer_of(start)
+def _of_whom(evidence: Evidence, request_time: str) -> str:
+    writer = None if evidence.entry is None else evidence.entry.state.writer_of(request_time)
     return "" if writer is None else f" of {printable(writer)}"
 
 
-def silent_for_ms(evidence: Evidence, start: str) -> int:
+def silent_for_ms(evidence: Evidence, request_time: str) -> int:
     """Since its last heartbeat, or without any since it began."""
     try:
-        return evidence.now_ms - evidence.storage.info(heartbeat_name(start)).modified_ms
+        return evidence.now_ms - evidence.storage.info(heartbeat_name(request_time)).modified_ms
     except ObjectNotFound:
         pass
     try:
-        return evidence.now_ms - parse_instant_time(start, evidence.config.zone)
+        return evidence.now_ms - parse_instant_time(request_time, evidence.config.zone)
     except InvalidArgument:
         return 0
 
@@ -149,19 +153,19 @@ def check_hidden(evidence: Evidence) -> Iterator[Finding]:
         return
     first: dict[Any, str] = {}
     for found in evidence.objects.values():
-        start = found.parsed.request_time
-        first[found.group] = min(start, first.get(found.group, start))
+        request_time = found.parsed.request_time
+        first[found.group] = min(request_time, first.get(found.group, request_time))
     silence_ms = silence_ms_max(evidence.config)
     for group, slices in evidence.view.groups.items():
-        start = first.get(group, "")
-        opener = evidence.timeline.write(start)
+        request_time = first.get(group, "")
+        opener = evidence.timeline.write(request_time)
         is_hidden = slices.latest_base() is None and opener is not None and not opener.is_completed
-        if is_hidden and silent_for_ms(evidence, start) >= silence_ms:
+        if is_hidden and silent_for_ms(evidence, request_time) >= silence_ms:
             where = f"{group.partition or '.'}/{group.file_id}"
             yield Finding(
                 "hidden-from-hudi",
                 where,
-                f"The oldest log is of {start}{_of_whom(evidence, start)}, which is not completed.",
+                f"The oldest log is of {request_time}{_of_whom(evidence, request_time)}, which is not completed.",
             )
 
 
@@ -187,7 +191,7 @@ def check_schemas(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _masked(stated: list[tuple[Instant, CommitMetadata, pa.Schema]], table: pa.Schema) -> Iterator[Finding]:
-    """Columns of a late finisher that the schema of the greatest start does not have (FORMAT, trap 33)."""
+    """Columns of a late finisher that the schema of the greatest request time does not have (FORMAT, trap 33)."""
     telling = [row for row in stated if row[1].operation not in KEEPS_SCHEMA] or stated
     newest = max(telling, key=lambda row: row[0].request_time)[0]
     for instant, metadata, schema in stated:

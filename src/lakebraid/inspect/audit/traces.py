@@ -68,19 +68,26 @@ def _agreement(evidence: Evidence) -> Iterator[Finding]:
     if entry is None:
         return
     state = entry.state
-    for start in state.open:
-        instant = evidence.listed.write(start)
-        if instant is None and entry.time > start:
-            yield Finding("ledger-disagrees", start, "It is open in the ledger, and not on the timeline.")
+    for request_time in state.open:
+        instant = evidence.listed.write(request_time)
+        if instant is None and entry.time > request_time:
+            yield Finding("ledger-disagrees", request_time, "It is open in the ledger, and not on the timeline.")
         elif instant is not None and instant.is_completed:
-            yield Finding("ledger-disagrees", start, "It is open in the ledger, and completed on the timeline.")
+            yield Finding("ledger-disagrees", request_time, "It is open in the ledger, and completed on the timeline.")
     ours = {*state.open, *state.plans, *state.rollbacks, *(u.victim for u in state.rollbacks.values())}
     for instant in evidence.listed.pending:
-        start = instant.request_time
-        if action_family(instant.action) != "write" or start in ours or start > state.last or instant.is_completed:
+        request_time = instant.request_time
+        if (
+            action_family(instant.action) != "write"
+            or request_time in ours
+            or request_time > state.last
+            or instant.is_completed
+        ):
             continue
-        if instant.kind not in COMPLETED_AS and start not in evidence.timeline.undone:
-            yield Finding("ledger-disagrees", start, f"The {instant.kind} is pending, and the ledger does not know it.")
+        if instant.kind not in COMPLETED_AS and request_time not in evidence.timeline.undone:
+            yield Finding(
+                "ledger-disagrees", request_time, f"The {instant.kind} is pending, and the ledger does not know it."
+            )
 
 
 def check_leftovers(evidence: Evidence) -> Iterator[Finding]:
@@ -88,11 +95,11 @@ def check_leftovers(evidence: Evidence) -> Iterator[Finding]:
     for kind, folder in (("marker-leftover", MARKERS), ("heartbeat-leftover", HEARTBEATS)):
         ended: dict[str, int] = {}
         for info in evidence.storage.list(folder):
-            start = info.name.removeprefix(f"{folder}/").split("/")[0]
-            if evidence.age_ms(info) > limits.AUDIT_LEFTOVER_MS and _has_ended(evidence, start):
-                ended[start] = ended.get(start, 0) + 1
-        for start, count in ended.items():
-            yield Finding(kind, f"{folder}/{start}", f"{count:,} objects of {start}, which has ended.")
+            request_time = info.name.removeprefix(f"{folder}/").split("/")[0]
+            if evidence.age_ms(info) > limits.AUDIT_LEFTOVER_MS and _has_ended(evidence, request_time):
+                ended[request_time] = ended.get(request_time, 0) + 1
+        for request_time, count in ended.items():
+            yield Finding(kind, f"{folder}/{request_time}", f"{count:,} objects of {request_time}, which has ended.")
     entry = evidence.entry
     for info in evidence.storage.list(STAGED):
         slot = parse_staged_name(info.name)
@@ -105,13 +112,13 @@ def check_leftovers(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("staged-leftover", name, f"The ledger is at entry {entry.number}.")
 
 
-def _has_ended(evidence: Evidence, start: str) -> bool:
-    if not is_instant_time(start):
+def _has_ended(evidence: Evidence, request_time: str) -> bool:
+    if not is_instant_time(request_time):
         return False
-    if any(i.request_time == start for i in evidence.timeline.pending):
+    if any(i.request_time == request_time for i in evidence.timeline.pending):
         return False
     state = None if evidence.entry is None else evidence.entry.state
-    return state is None or start not in {*state.open, *state.plans, *state.rollbacks}
+    return state is None or request_time not in {*state.open, *state.plans, *state.rollbacks}
 
 
 def check_locks(evidence: Evidence) -> Iterator[Finding]:
@@ -128,11 +135,11 @@ def check_metadata_table(evidence: Evidence) -> Iterator[Finding]:
     files, _ = evidence.storage.list_folder(_METADATA_TIMELINE)
     parsed = [parse_timeline_file(info.name.rpartition("/")[2]) for info in files]
     done = {p.request_time for p in parsed if p is not None and p.state is State.COMPLETED}
-    first = min((start for start in done if is_instant_time(start)), default=None)
+    first = min((request_time for request_time in done if is_instant_time(request_time)), default=None)
     for instant in evidence.timeline.writes:
-        start = instant.request_time
-        if first is None or (start >= first and start not in done):
-            yield Finding("metadata-table-behind", start, f"It completed {instant.completion_time}.")
+        request_time = instant.request_time
+        if first is None or (request_time >= first and request_time not in done):
+            yield Finding("metadata-table-behind", request_time, f"It completed {instant.completion_time}.")
 
 
 def _info(storage: Storage, name: str) -> ObjectInfo | None:

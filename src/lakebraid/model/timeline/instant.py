@@ -19,12 +19,12 @@ _FAMILIES = {
     "clustering": "write",
 }
 COMPLETED_AS = {"compaction": "commit", "logcompaction": "deltacommit", "clustering": "replacecommit"}
-"""What a plan of a table service is called when it is done. A savepoint has the start of the commit that it pins. So the start
+"""What a plan of a table service is called when it is done. A savepoint has the request time of the commit that it pins. So the request time
 alone does not name an instant (FORMAT, trap 17)."""
 
 
 def action_family(action: str) -> str:
-    """What may share one start: all that writes rows is one family, every other action its own.
+    """What may share one request time: all that writes rows is one family, every other action its own.
 
     >>> action_family("compaction"), action_family("commit"), action_family("savepoint")
     ('write', 'write', 'savepoint')

@@ -25,7 +25,7 @@ class Named:
 
     path: str
     group: GroupId
-    start: str
+    request_time: str
     """As in its name; in layout 1 that of the base file below it."""
     completion: str
     is_base: bool
@@ -34,7 +34,7 @@ class Named:
     deletes: int | None
     operation: str | None
     instant: str
-    """The start of the commit that names it."""
+    """The request time of the commit that names it."""
 
 
 def named_files(instant: Instant, metadata: CommitMetadata, *, layout: int) -> Iterator[Named]:
@@ -45,7 +45,7 @@ def named_files(instant: Instant, metadata: CommitMetadata, *, layout: int) -> I
             if parsed is None or not stat.path:
                 continue
             is_base = isinstance(parsed, BaseFileName)
-            # Layout 1 appends to logs that bear the start of their base file; so their place is at that start.
+            # Layout 1 appends to logs that bear the request time of their base file; so their place is at that request time.
             done = instant.completion_time or instant.request_time
             completion = parsed.request_time if layout == 1 and not is_base else done
             yield Named(
@@ -59,9 +59,9 @@ def change_files(instant: Instant, metadata: CommitMetadata) -> Iterator[Named]:
     for partition, stats in metadata.write_stats.items():
         for stat in stats:
             for path, size in (stat.cdc_stats or {}).items():
-                start, done = instant.request_time, instant.completion_time or instant.request_time
+                request_time, done = instant.request_time, instant.completion_time or instant.request_time
                 group = GroupId(partition, stat.file_id or "")
-                yield Named(path, group, start, done, False, size, None, None, metadata.operation, start)
+                yield Named(path, group, request_time, done, False, size, None, None, metadata.operation, request_time)
 
 
 def misnamed(instant: Instant, metadata: CommitMetadata, *, layout: int) -> Iterator[tuple[str, str]]:
@@ -79,7 +79,7 @@ def misnamed(instant: Instant, metadata: CommitMetadata, *, layout: int) -> Iter
             elif stat.file_id is not None and parsed.file_id != stat.file_id:
                 yield stat.path, f"the commit counts it to the file group {stat.file_id}"
             elif layout == 2 and parsed.request_time != instant.request_time and isinstance(parsed, BaseFileName):
-                yield stat.path, f"it bears the start {parsed.request_time}"
+                yield stat.path, f"it bears the request time {parsed.request_time}"
 
 
 def _size(stat: WriteStat) -> int | None:
@@ -102,25 +102,25 @@ class Floors:
                 if known is None or (known.completion_time or "") <= (instant.completion_time or ""):
                     self.replaced[group] = instant
         for file in named_files(instant, metadata, layout=layout):
-            if file.is_base and file.start > self.bases.get(file.group, ""):
-                self.bases[file.group] = file.start
+            if file.is_base and file.request_time > self.bases.get(file.group, ""):
+                self.bases[file.group] = file.request_time
 
     def is_needed(self, file: Named) -> bool:
         """Whether a snapshot reads the file."""
         if self.is_replaced(file):
             return False
         newest = self.newest_base(file.group)
-        return file.start == newest if file.is_base else file.completion >= newest
+        return file.request_time == newest if file.is_base else file.completion >= newest
 
     def newest_base(self, group: GroupId) -> str:
-        """The start of the base file that counts, "" if there is none."""
+        """The request time of the base file that counts, "" if there is none."""
         base = self.bases.get(group, "")
         by = self.replaced.get(group)
         return base if not base or by is None or outlives(base, by) else ""
 
     def is_replaced(self, file: Named) -> bool:
         by = self.replaced.get(file.group)
-        return by is not None and not outlives(file.instant if not file.is_base else file.start, by)
+        return by is not None and not outlives(file.instant if not file.is_base else file.request_time, by)
 
     def is_lost(self, file: Named) -> bool:
         """Whether rows were written into a group that had been replaced when they completed (scenario F8)."""
@@ -130,26 +130,26 @@ class Floors:
         return file.completion > (by.completion_time or "")
 
 
-def missed_logs(files: Iterable[Named], inputs: Mapping[GroupId, frozenset[str]], start: str) -> Iterator[Named]:
-    """The logs that a compaction planned at `start` should have merged and did not.
+def missed_logs(files: Iterable[Named], inputs: Mapping[GroupId, frozenset[str]], request_time: str) -> Iterator[Named]:
+    """The logs that a compaction planned at `request_time` should have merged and did not.
 
     `inputs` are the names of its input files by group; `files` all that commits name. A log belongs to the slice that a
     compaction replaces if it completed before the plan, and not before the base file below it was begun.
     """
-    floors = {group: _base_start(names) for group, names in inputs.items()}
+    floors = {group: _base_request_time(names) for group, names in inputs.items()}
     logs: list[Named] = []
     for file in files:
-        if file.group not in inputs or file.start >= start:
+        if file.group not in inputs or file.request_time >= request_time:
             continue
         if file.is_base:
-            floors[file.group] = max(file.start, floors[file.group])
+            floors[file.group] = max(file.request_time, floors[file.group])
         else:
             logs.append(file)
     for log in logs:
-        if floors[log.group] <= log.completion < start and log.path.rpartition("/")[2] not in inputs[log.group]:
+        if floors[log.group] <= log.completion < request_time and log.path.rpartition("/")[2] not in inputs[log.group]:
             yield log
 
 
-def _base_start(names: Iterable[str]) -> str:
+def _base_request_time(names: Iterable[str]) -> str:
     found = (parse_data_file(name) for name in names)
     return max((parsed.request_time for parsed in found if isinstance(parsed, BaseFileName)), default="")

@@ -26,7 +26,7 @@ class BaseFile:
 
     @property
     def request_time(self) -> str:
-        """The start of the instant that wrote it."""
+        """The request time of the instant that wrote it."""
         return self.parsed.request_time
 
 
@@ -41,7 +41,7 @@ class LogFile:
 
     @property
     def request_time(self) -> str:
-        """The start of the instant that wrote it."""
+        """The request time of the instant that wrote it."""
         return self.parsed.request_time
 
 
@@ -62,7 +62,7 @@ class FileSlice:
 
     group: GroupId
     barrier: str
-    """The start that opened the slice: of its base file, of a planned compaction, or of its first log."""
+    """The request time that opened the slice: of its base file, of a planned compaction, or of its first log."""
     base: BaseFile | None
     logs: tuple[LogFile, ...]
 
@@ -107,7 +107,7 @@ class FileGroup:
 
 
 def merge_order(logs: Iterable[LogFile]) -> tuple[LogFile, ...]:
-    """Logs by start, version, token: the order of merging, which is not the order of completion."""
+    """Logs by request time, version, token: the order of merging, which is not the order of completion."""
     return tuple(sorted(logs, key=lambda log: log.parsed.sort_key))
 
 
@@ -117,14 +117,14 @@ def build_group(
     logs: Iterable[LogFile],
     planned: Iterable[str] = (),
 ) -> FileGroup:
-    """The slices of a group out of its committed files and the starts of pending compactions that name it.
+    """The slices of a group out of its committed files and the request times of pending compactions that name it.
 
     The demo of RFC-66: base 10, logs [21,40] and [30,50], a compaction at 60, and the log [35,90] that finished late
     give the slices {10: two logs} and {60: the late one}.
     """
-    by_start = {base.request_time: base for base in bases}
+    by_request_time = {base.request_time: base for base in bases}
     ordered = merge_order(logs)
-    barriers = sorted({*by_start, *planned})
+    barriers = sorted({*by_request_time, *planned})
     # Without any barrier the earliest committed log opens the one slice; logs older than every barrier (a planned
     # compaction, no base file yet) need one as well. "" sorts before every time and never shows.
     members: dict[str, list[LogFile]] = {barrier: [] for barrier in barriers}
@@ -134,8 +134,8 @@ def build_group(
     slices = []
     for barrier in sorted(members):
         own = members[barrier]
-        start = barrier or own[0].request_time
-        slices.append(FileSlice(group, start, by_start.get(barrier), tuple(own)))
+        request_time = barrier or own[0].request_time
+        slices.append(FileSlice(group, request_time, by_request_time.get(barrier), tuple(own)))
     return FileGroup(group, tuple(slices))
 
 

@@ -14,7 +14,7 @@ from lakebraid.model.timeline.instant import Instant, action_family
 _RANK = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 _COMPLETED_WRITES: Final = frozenset({".commit", ".deltacommit", ".replacecommit"})
 _COMPLETED_OTHERS: Final = frozenset({".clean", ".rollback", ".restore", ".indexing"})
-# A savepoint has the start of the write that it pins, and says nothing about that one's end.
+# A savepoint has the request time of the write that it pins, and says nothing about that one's end.
 
 
 def build_timeline(
@@ -28,7 +28,7 @@ def build_timeline(
     """The timeline that these file names spell. Names that are none of a timeline's are passed over.
 
     `completion_times` gives the completion of files whose name has none (layout 1, upgraded tables). `undone` are the
-    starts that an unfinished restore takes back: they count as if they had never been, whatever still lies there.
+    request times that an unfinished restore takes back: they count as if they had never been, whatever still lies there.
     """
     best: dict[tuple[str, str], Instant] = {}
     for name in names:
@@ -61,8 +61,8 @@ def _rank(instant: Instant) -> tuple[int, str]:
     return _RANK[instant.state], instant.completion_time or ""
 
 
-def recent_names(names: Collection[str], since: str, starts: Collection[str] = ()) -> list[str]:
-    """The names of instants that are pending, began or completed after `since`, or have one of these starts; and of the
+def recent_names(names: Collection[str], since: str, request_times: Collection[str] = ()) -> list[str]:
+    """The names of instants that are pending, began or completed after `since`, or have one of these request times; and of the
     first completed write, which says where the timeline begins: the part of a timeline that matters to a write.
 
     A timeline has thousands of names, and all but a few are of writes that had completed before this one began. They are
@@ -77,11 +77,11 @@ def recent_names(names: Collection[str], since: str, starts: Collection[str] = (
     >>> recent_names([*first, *old, *late, *open], "20260102000000007") == [*first, *late, *open]
     True
     """
-    # By position, not by pattern: start, '_', completion, action. There are thousands, and nearly all of them go.
+    # By position, not by pattern: request time, '_', completion, action. There are thousands, and nearly all of them go.
     old = [n for n in names if n[17:18] == "_" and n <= since and n[18:] <= since and n[18:35].isdecimal()]
     writes = {n[:17] for n in old if n[35:] in _COMPLETED_WRITES}
     writes.discard(min(writes, default=""))
-    passed = writes.union(n[:17] for n in old if n[35:] in _COMPLETED_OTHERS).difference(starts)
+    passed = writes.union(n[:17] for n in old if n[35:] in _COMPLETED_OTHERS).difference(request_times)
     return [n for n in names if n[:17] not in passed]
 
 
@@ -94,7 +94,7 @@ class Timeline:
     until: str | None = None
     """Only completions up to this time count; None for all."""
     undone: frozenset[str] = frozenset()
-    """Starts of writes that an unfinished restore takes back; they are in neither list."""
+    """Request times of writes that an unfinished restore takes back; they are in neither list."""
     _by_request: dict[str, Instant] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Timeline:
         return Timeline(self.active, self.archived, completion_time, self.undone)
 
     def write(self, request_time: str) -> Instant | None:
-        """The write, compaction or replacement with that start, active or archived."""
+        """The write, compaction or replacement with that request time, active or archived."""
         return self._by_request.get(request_time)
 
     @cached_property
@@ -134,30 +134,30 @@ class Timeline:
 
     @cached_property
     def first_active_write(self) -> str | None:
-        """The smallest start of a write in the active timeline: whatever is older was archived, so it is committed."""
-        starts = [i.request_time for i in self.active if action_family(i.action) == "write"]
-        return min(starts, default=None)
+        """The smallest request time of a write in the active timeline: whatever is older was archived, so it is committed."""
+        request_times = [i.request_time for i in self.active if action_family(i.action) == "write"]
+        return min(request_times, default=None)
 
     @cached_property
     def last_completion(self) -> str | None:
         """The greatest completion time that counts, of any action."""
         return max((i.completion_time or "" for i in self.completed), default=None)
 
-    def is_archived_start(self, request_time: str) -> bool:
-        """Whether a start that is nowhere on the timeline is older than it, hence committed (FORMAT, section 9)."""
+    def is_archived_request_time(self, request_time: str) -> bool:
+        """Whether a request time that is nowhere on the timeline is older than it, hence committed (FORMAT, section 9)."""
         if self.first_active_write is None or request_time in self.undone:
             return False
         return request_time < self.first_active_write
 
     def completion_of(self, request_time: str) -> str | None:
-        """When the write with that start completed, or None if it has not (by `until`).
+        """When the write with that request time completed, or None if it has not (by `until`).
 
-        A start that nobody knows but which is older than the active timeline is committed: scenario F4 says never to
-        take it for pending. Its completion is then unknown, and its start is the best lower bound.
+        A request time that nobody knows but which is older than the active timeline is committed: scenario F4 says never to
+        take it for pending. Its completion is then unknown, and its request time is the best lower bound.
         """
         instant = self._by_request.get(request_time)
         if instant is None:
-            return self._within(request_time) if self.is_archived_start(request_time) else None
+            return self._within(request_time) if self.is_archived_request_time(request_time) else None
         if not instant.is_completed:
             return None
         return self._within(instant.completion_time or request_time)
@@ -185,5 +185,5 @@ class Visibility:
     until: str
 
     def counts(self, request_time: str) -> bool:
-        """Whether rows of the write with that start are visible."""
+        """Whether rows of the write with that request time are visible."""
         return request_time in self.completed or (request_time < self.archived_before and request_time <= self.until)

@@ -34,7 +34,7 @@ SORT_COLUMNS: Final = ServiceSettings().clustering_sort_columns.name
 _EXECUTOR: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 
 SortedAs = Callable[[str], tuple[str, ...] | None]
-"""The columns by which the base files of a start were sorted when they were clustered; None if that is not known."""
+"""The columns by which the base files of a request time were sorted when they were clustered; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,14 +33,14 @@ Hazards = Callable[[LogFile], Sequence[Hazard]]
 def choose_groups(
     view: View,
     state: LedgerState,
-    start: str,
+    request_time: str,
     hazards: Hazards,
     *,
     taken: Collection[GroupId] = (),
     scope: Scope | None = None,
     may_carry: bool = True,
 ) -> CompactionPlan | None:
-    """The plan that would begin at `start`, or None if no group needs it or may have it.
+    """The plan that would begin at `request_time`, or None if no group needs it or may have it.
 
     `hazards` is asked only about log files that began after the oldest open write; `taken` are groups of pending plans.
     What must not be merged yet is carried on, if it may be and began after the last open write; else its group waits.
@@ -50,7 +50,7 @@ def choose_groups(
         # A first base file that is published later would lie behind the compacted one, and no reader would see it.
         return None
     scope = scope or Scope()
-    due = by_urgency((s for s in _candidates(view, start, scope) if s.group not in taken), scope)
+    due = by_urgency((s for s in _candidates(view, request_time, scope) if s.group not in taken), scope)
     newest = max(open_writes, default=None) if may_carry else None
     # Asked about one by one, within the budget.
     free = (s for s in due if not _must_wait(s, open_writes, hazards) or _may_carry(s, open_writes, hazards, newest))
@@ -78,11 +78,13 @@ def _carrying(operation: CompactionOperation, carries: bool) -> CompactionOperat
 def open_writes_of(view: View, state: LedgerState) -> dict[str, OpenWrite]:
     """All writes that may still be published: those of the ledger, and those of Apache Hudi, by the timeline."""
     pending = {i.request_time: i for i in view.timeline.pending if i.is_write}
-    foreign = {start: OpenWrite("", i.action) for start, i in pending.items() if start not in state.open}
+    foreign = {
+        request_time: OpenWrite("", i.action) for request_time, i in pending.items() if request_time not in state.open
+    }
     return {**foreign, **state.open}
 
 
-def _candidates(view: View, start: str, scope: Scope) -> Iterator[FileSlice]:
+def _candidates(view: View, request_time: str, scope: Scope) -> Iterator[FileSlice]:
     """The newest slices with enough to compact, by group."""
     for group in sorted(view.groups):
         newest = view.groups[group].latest()
@@ -90,7 +92,7 @@ def _candidates(view: View, start: str, scope: Scope) -> Iterator[FileSlice]:
             continue
         if scope.groups is not None and group not in scope.groups:
             continue
-        if is_due(newest, scope) and all(log.completion_time < start for log in newest.logs):
+        if is_due(newest, scope) and all(log.completion_time < request_time for log in newest.logs):
             yield newest
 
 
@@ -102,12 +104,12 @@ def _must_wait(
     if oldest is None:
         return False
     return any(
-        hazard.endangers(start, write.columns)
+        hazard.endangers(request_time, write.columns)
         for log in file_slice.logs
         if log.request_time > oldest
         for hazard in hazards(log)
-        if newest is None or hazard.start < newest or not hazard.is_exact
-        for start, write in open_writes.items()
+        if newest is None or hazard.request_time < newest or not hazard.is_exact
+        for request_time, write in open_writes.items()
     )
 
 

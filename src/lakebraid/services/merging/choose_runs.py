@@ -2,7 +2,7 @@
 """Which log files of which groups to put together: a pure rule over a view and the writes that are open.
 
 Readers put a log-compacted file at the place of the newest instant it stands for. So nothing may lie between the
-instants of a run, now or ever: it is contiguous in the order of starts, and older than every open write. Over a base
+instants of a run, now or ever: it is contiguous in the order of request times, and older than every open write. Over a base
 file, rows of writes that began before the base was planned are ranked one by one against it; these are left out.
 """
 
@@ -74,13 +74,13 @@ def _candidates(view: View, taken: Collection[GroupId], scope: Scope) -> Iterato
 def find_run(
     file_slice: FileSlice, oldest: str, timeline: Timeline, peek: Peek, *, by_event: bool
 ) -> tuple[LogFile, ...]:
-    """The log files of the slice that may and should be put together; `oldest` is the first open write's start."""
+    """The log files of the slice that may and should be put together; `oldest` is the first open write's request time."""
     units = list(_units(file_slice, timeline, peek))
-    start = _first_foldable(file_slice)
-    earlier = [log for place, logs in units if place <= start for log in logs]
+    request_time = _first_foldable(file_slice)
+    earlier = [log for place, logs in units if place <= request_time for log in logs]
     if by_event and any(peek(log).has_partial for log in earlier):
         return ()  # in Hudi's readers a partial row before the run may take some columns of each version in it
-    run = [logs for place, logs in units if start < place < oldest]
+    run = [logs for place, logs in units if request_time < place < oldest]
     while len(run) > 1 and (_is_heavy(run) or _size(run) > limits.LOG_COMPACT_BYTES_MAX):
         if by_event and any(peek(log).has_partial for log in run[0]):
             break

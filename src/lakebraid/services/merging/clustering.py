@@ -87,14 +87,14 @@ def check_clusterable(opened: Opened) -> None:
 
 
 def plan_clustering(ledger: Ledger, scope: ClusteringScope | None = None, *, is_removable: bool = False) -> str | None:
-    """The start of a new plan, or None if there is nothing to put together or to sort."""
+    """The request time of a new plan, or None if there is nothing to put together or to sort."""
     ledger.may_ask = True
 
-    def content(now: Round, start: str) -> bytes | None:
+    def content(now: Round, request_time: str) -> bytes | None:
         plan = build_clustering(now, scope)
         if plan is None:
             return None
-        stated = replace(plan, extra={**plan.extra, ACTIVE_FROM: begun(now, start).active_from})
+        stated = replace(plan, extra={**plan.extra, ACTIVE_FROM: begun(now, request_time).active_from})
         return format_requested_replace(RequestedReplace("CLUSTER", stated), ledger.storage.url)
 
     return decide_plan(ledger, ledger.clock.token(), "clustering", content, is_removable=is_removable)
@@ -118,13 +118,13 @@ def build_clustering(now: Round, scope: ClusteringScope | None) -> ClusteringPla
 def _sorted_as(now: Round) -> SortedAs:
     known: dict[str, tuple[str, ...] | None] = {}
 
-    def sorted_as(start: str) -> tuple[str, ...] | None:
-        if start not in known:
-            instant, known[start] = now.timeline().write(start), None
+    def sorted_as(request_time: str) -> tuple[str, ...] | None:
+        if request_time not in known:
+            instant, known[request_time] = now.timeline().write(request_time), None
             if instant is not None and instant.kind == "clustering":
                 with contextlib.suppress(CorruptFile, ObjectNotFound, ClaimLost):
-                    known[start] = sort_columns_of(CLUSTERING.load(now.ledger, start))
-        return known[start]
+                    known[request_time] = sort_columns_of(CLUSTERING.load(now.ledger, request_time))
+        return known[request_time]
 
     return sorted_as
 
@@ -161,31 +161,31 @@ class _Clustering:
         except ClusteringYielded:
             if _give_way(ledger, self.held):
                 raise
-            raise _taken_over(self.held.start) from None
+            raise _taken_over(self.held.request_time) from None
 
     def tasks(self, sizes: Mapping[str, int]) -> list[ClusterTask]:
         config = self.opened.config
         shares = config.may_share_logs
-        visible = load_timeline(self.opened.table).as_of(self.held.start).visibility() if shares else None
+        visible = load_timeline(self.opened.table).as_of(self.held.request_time).visibility() if shares else None
         return cluster_tasks(self.plan, config, sizes, visible)
 
     def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
-        return clustering_metadata(self.plan, files, self.held.start, schema_text)
+        return clustering_metadata(self.plan, files, self.held.request_time, schema_text)
 
     def publish(self, metadata: CommitMetadata) -> str:
         ledger, held = self.opened.ledger, self.held
         checked = partial(self.guard.passed, metadata=metadata)
         try:
-            return publish_plan(ledger, held.txn, held.start, held.epoch, checked)
+            return publish_plan(ledger, held.txn, held.request_time, held.epoch, checked)
         except ClusteringYielded:
             if _give_way(ledger, held):
                 raise
-            if write_status(ledger, held.start) != "published":
-                raise _taken_over(held.start) from None
-            return write_completion(ledger, held.start)  # an answer got lost: it was published before
+            if write_status(ledger, held.request_time) != "published":
+                raise _taken_over(held.request_time) from None
+            return write_completion(ledger, held.request_time)  # an answer got lost: it was published before
 
     def result(self, completion: str, metadata: CommitMetadata) -> ClusteringResult:
-        return clustering_result(self.held.start, completion, metadata)
+        return clustering_result(self.held.request_time, completion, metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class _Guard:
         with now.minding(mask_of(now.ledger.config, self.groups)):
             clash = self.rivals.clash(now, self.groups)
         if clash is not None:
-            raise _yielded(now, self.rivals.begun.start, clash)
+            raise _yielded(now, self.rivals.begun.request_time, clash)
 
     def passed(self, now: Round, metadata: CommitMetadata) -> CommitMetadata:
         """What is to be published, if there is none."""
@@ -211,8 +211,8 @@ class _Guard:
 
 
 def _begin(opened: Opened, plan: ClusteringPlan, held: Held) -> _Clustering:
-    noted = Begun(held.start, frozenset(), plan.extra.get(ACTIVE_FROM, ""))
-    # The plan's start exceeds every completion that it saw and is below every later one, whichever process executes it.
+    noted = Begun(held.request_time, frozenset(), plan.extra.get(ACTIVE_FROM, ""))
+    # The plan's request time exceeds every completion that it saw and is below every later one, whichever process executes it.
     rivals = Rivals(noted, Strategy.BY_COMPLETION, opened.settings.allows_updates, Kind.CLUSTERING)
     groups = frozenset(GroupId(s.partition_path, s.file_id) for g in plan.groups for s in g.slices)
     return _Clustering(opened, plan, held, _Guard(rivals, groups))
@@ -222,11 +222,11 @@ def _parse(data: bytes, name: str) -> ClusteringPlan | None:
     return parse_requested_replace(data, name).plan
 
 
-def clustering_result(start: str, completion: str, metadata: CommitMetadata) -> ClusteringResult:
+def clustering_result(request_time: str, completion: str, metadata: CommitMetadata) -> ClusteringResult:
     """The result of a clustering by its commit: the same for its executor and for a process that finds it done."""
     stats = [stat for found in metadata.write_stats.values() for stat in found]
     return ClusteringResult(
-        start,
+        request_time,
         completion,
         replaced=sum(len(ids) for ids in metadata.replaced.values()),
         groups=len(stats),
@@ -235,23 +235,23 @@ def clustering_result(start: str, completion: str, metadata: CommitMetadata) -> 
     )
 
 
-def _taken_over(start: str) -> ClaimLost:
+def _taken_over(request_time: str) -> ClaimLost:
     return ClaimLost(
-        f"The plan {start} was taken over by another executor, or taken back because this one was silent for "
+        f"The plan {request_time} was taken over by another executor, or taken back because this one was silent for "
         "too long. Nothing of this attempt is visible. Cluster again.",
-        instant=start,
+        instant=request_time,
     )
 
 
-def _yielded(now: Round, start: str, clash: Clash) -> ClusteringYielded:
+def _yielded(now: Round, request_time: str, clash: Clash) -> ClusteringYielded:
     other, rival = clash.other, writer_of(now, clash.other)
     done = f"completed {other.completion_time}" if other.is_completed else "is under way"
     return ClusteringYielded(
-        f"The clustering {start} of {now.ledger.storage.url} gave way: the {other.kind} {other.request_time} (by {rival}, {done}) "
+        f"The clustering {request_time} of {now.ledger.storage.url} gave way: the {other.kind} {other.request_time} (by {rival}, {done}) "
         f"touches file groups of its plan: {groups_text(clash.groups)}. The rule: {clash.rule}. Nothing was changed, no row "
         "is lost, and the plan is taken back. Cluster again at a calmer time, or only partitions that are not written; with "
         f"{UPDATES}=SparkRejectUpdateStrategy writers are refused instead.",
-        instant=start,
+        instant=request_time,
         other=other.request_time,
         other_writer=rival,
         groups=[(g.partition, g.file_id) for g in clash.groups],
@@ -263,7 +263,9 @@ def _give_way(ledger: Ledger, held: Held) -> bool:
     """Withdraws the plan, removable or not: its input is not what it was, so it could never be published. False if the
     claim is not ours any more, another process has withdrawn the plan, or it was published.
     """
-    rollback = decide_withdrawal(ledger, held.txn, held.start, lambda p: p.epoch == held.epoch, is_removable=True)
+    rollback = decide_withdrawal(
+        ledger, held.txn, held.request_time, lambda p: p.epoch == held.epoch, is_removable=True
+    )
     if rollback is None:
         return False
     undoing = ledger.newest().state.rollbacks.get(rollback)

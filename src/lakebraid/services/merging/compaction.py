@@ -57,12 +57,12 @@ def compact(
 def plan_compaction(
     ledger: Ledger, scope: Scope | None = None, sort_by: Sequence[str] = (), engine: MergeEngine = LOCAL
 ) -> str | None:
-    """The start of a new plan, or None if no group needs or may have it now; its base files are sorted by `sort_by`."""
+    """The request time of a new plan, or None if no group needs or may have it now; its base files are sorted by `sort_by`."""
     ledger.may_ask = True
     build = _builder(ledger, scope, sort_by, engine)
 
-    def content(now: Round, start: str) -> bytes | None:
-        plan = build(now, start)
+    def content(now: Round, request_time: str) -> bytes | None:
+        plan = build(now, request_time)
         return None if plan is None else format_compaction_plan(plan)
 
     if ledger.is_shared:
@@ -85,7 +85,7 @@ def _builder(
 ) -> Callable[[Round, str], CompactionPlan | None]:
     known: dict[str, Sequence[Hazard]] = {}
 
-    def build(now: Round, start: str) -> CompactionPlan | None:
+    def build(now: Round, request_time: str) -> CompactionPlan | None:
         view = now.view()
         rules = merge_rules(view.config, view.schema)
 
@@ -98,7 +98,7 @@ def _builder(
         taken = frozenset(part.group for part in planned_parts(ledger.table, view.timeline))
         # A row that is carried in a log file, and has none in the base file, would not be found by its key.
         may_carry = not (ledger.is_shared or ledger.config.is_placed)
-        plan = choose_groups(view, now.state, start, hazards, taken=taken, scope=scope, may_carry=may_carry)
+        plan = choose_groups(view, now.state, request_time, hazards, taken=taken, scope=scope, may_carry=may_carry)
         return None if plan is None else sorted_by(plan, sort_by, view.schema)
 
     return build
@@ -134,25 +134,27 @@ class _Compaction:
     def tasks(self, sizes: Mapping[str, int]) -> list[CompactTask]:
         config = self.opened.config
         shares = config.may_share_logs
-        visible = load_timeline(self.opened.table).as_of(self.held.start).visibility() if shares else None
+        visible = load_timeline(self.opened.table).as_of(self.held.request_time).visibility() if shares else None
         return compact_tasks(self.plan, config, sizes, visible)
 
     def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
-        return compaction_metadata(self.plan, files, self.held.start, schema_text)
+        return compaction_metadata(self.plan, files, self.held.request_time, schema_text)
 
     def publish(self, metadata: CommitMetadata) -> str:
-        return publish_plan(self.opened.ledger, self.held.txn, self.held.start, self.held.epoch, lambda _: metadata)
+        return publish_plan(
+            self.opened.ledger, self.held.txn, self.held.request_time, self.held.epoch, lambda _: metadata
+        )
 
     def result(self, completion: str, metadata: CommitMetadata) -> CompactionResult:
-        return compaction_result(self.held.start, completion, metadata)
+        return compaction_result(self.held.request_time, completion, metadata)
 
 
-def compaction_result(start: str, completion: str, metadata: CommitMetadata) -> CompactionResult:
+def compaction_result(request_time: str, completion: str, metadata: CommitMetadata) -> CompactionResult:
     """The result of a compaction by its commit: the same for its executor and for a process that finds it done."""
     stats = [stat for found in metadata.write_stats.values() for stat in found]
     bases = [stat for stat in stats if stat.log_files is None]
     return CompactionResult(
-        start,
+        request_time,
         completion,
         groups=len(bases),
         rows=sum(stat.num_writes or 0 for stat in bases),

@@ -64,7 +64,7 @@ def log_compact(
 def plan_log_compaction(
     ledger: Ledger, scope: Scope | None = None, *, is_removable: bool = False, engine: MergeEngine = LOCAL
 ) -> str | None:
-    """The start of a new plan, or None if no group needs or may have it now."""
+    """The request time of a new plan, or None if no group needs or may have it now."""
     ledger.may_ask = True
     known: dict[str, Marks] = {}
 
@@ -125,13 +125,15 @@ class _LogCompaction:
         return [_logs_only(task) for task in compact_tasks(self.plan, self.opened.config, sizes)]
 
     def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
-        return log_compaction_metadata(self.plan, files, self.held.start, schema_text)
+        return log_compaction_metadata(self.plan, files, self.held.request_time, schema_text)
 
     def publish(self, metadata: CommitMetadata) -> str:
-        return publish_plan(self.opened.ledger, self.held.txn, self.held.start, self.held.epoch, lambda _: metadata)
+        return publish_plan(
+            self.opened.ledger, self.held.txn, self.held.request_time, self.held.epoch, lambda _: metadata
+        )
 
     def result(self, completion: str, metadata: CommitMetadata) -> LogCompactionResult:
-        return log_compaction_result(self.held.start, completion, metadata)
+        return log_compaction_result(self.held.request_time, completion, metadata)
 
 
 def _begin(opened: Opened, plan: CompactionPlan, held: Held) -> _LogCompaction:
@@ -139,11 +141,11 @@ def _begin(opened: Opened, plan: CompactionPlan, held: Held) -> _LogCompaction:
     return _LogCompaction(opened, plan if IS_RUN in plan.extra else _judged(opened.ledger, plan), held, partitions)
 
 
-def log_compaction_result(start: str, completion: str, metadata: CommitMetadata) -> LogCompactionResult:
+def log_compaction_result(request_time: str, completion: str, metadata: CommitMetadata) -> LogCompactionResult:
     """The result of a log compaction by its commit: the same for its executor and for a process that finds it done."""
     stats = [stat for found in metadata.write_stats.values() for stat in found]
     return LogCompactionResult(
-        start,
+        request_time,
         completion,
         groups=len(stats),
         logs=sum(stat.total_log_files_compacted or 0 for stat in stats),
@@ -177,19 +179,21 @@ def _judged(ledger: Ledger, plan: CompactionPlan) -> CompactionPlan:
     """
     now = Round(ledger, ledger.newest().state, 0)
     view = load_view(ledger.table)
-    open_starts = tuple(open_writes_of(view, now.state))
-    return replace(plan, operations=tuple(o for o in plan.operations if _is_closed(o, view, open_starts)))
+    open_request_times = tuple(open_writes_of(view, now.state))
+    return replace(plan, operations=tuple(o for o in plan.operations if _is_closed(o, view, open_request_times)))
 
 
-def _is_closed(operation: CompactionOperation, view: View, open_starts: tuple[str, ...]) -> bool:
+def _is_closed(operation: CompactionOperation, view: View, open_request_times: tuple[str, ...]) -> bool:
     named = {in_partition(operation.partition_path, name) for name in operation.delta_file_names}
-    starts = [parsed.request_time for parsed in map(parse_data_file, operation.delta_file_names) if parsed is not None]
+    request_times = [
+        parsed.request_time for parsed in map(parse_data_file, operation.delta_file_names) if parsed is not None
+    ]
     group = view.groups.get(GroupId(operation.partition_path, operation.file_id))
     newest = None if group is None else group.latest()
-    if newest is None or not starts:
+    if newest is None or not request_times:
         return False
     others = [log.request_time for log in newest.logs if log.name not in named]
-    return min((*others, *open_starts), default="9") > max(starts)
+    return min((*others, *open_request_times), default="9") > max(request_times)
 
 
 LOG_COMPACTION: Final[MergeService[CompactionPlan, LogCompactionResult]] = MergeService(

@@ -103,37 +103,37 @@ class MergeService(Generic[P, R]):
     """(bytes, name of their file) -> the plan; None if there is none in it"""
     begin: Callable[[Opened, P, Held], Execution[R]]
     result: Callable[[str, str, CommitMetadata], R]
-    """(start, completion, metadata) -> the same result that the executor was given"""
+    """(request time, completion, metadata) -> the same result that the executor was given"""
     yields: tuple[type[LakebraidError], ...] = (ClaimLost,)
     """What an executor of abandoned plans passes over: another process was faster."""
     check: Callable[[Opened], None] = lambda _: None
     """Raises if plans of this kind cannot be executed on the table."""
 
-    def load(self, ledger: Ledger, start: str) -> P:
-        """The plan that begins at `start`; ClaimLost if it is not there, CorruptFile if there is none in its file."""
-        data, name = _read_plan(ledger, start, self.action)
+    def load(self, ledger: Ledger, request_time: str) -> P:
+        """The plan that begins at `request_time`; ClaimLost if it is not there, CorruptFile if there is none in its file."""
+        data, name = _read_plan(ledger, request_time, self.action)
         plan = self.parse(data, name)
         if plan is None:
             url, kind = ledger.storage.url, _SPOKEN[self.action]
             raise CorruptFile(f"{name} of {url} holds no {kind} plan. Nothing was changed.", path=name)
         return plan
 
-    def run(self, opened: Opened, start: str, engine: MergeEngine = LOCAL) -> R:
+    def run(self, opened: Opened, request_time: str, engine: MergeEngine = LOCAL) -> R:
         """Claims, executes and publishes a pending plan. ClaimLost if another executor has it or took it over.
 
         If it fails on the way, nothing is visible and the plan stays: this or another process may run it again.
         """
         self.check(opened)
-        plan = self.load(opened.ledger, start)
-        with claimed(opened.ledger, start, opened.writing.heartbeat) as held:
+        plan = self.load(opened.ledger, request_time)
+        with claimed(opened.ledger, request_time, opened.writing.heartbeat) as held:
             return run_claimed(self.begin(opened, plan, held), opened, held, self.action, engine)
 
     def run_abandoned(self, opened: Opened, engine: MergeEngine = LOCAL) -> list[R]:
         """Executes the plans on which no process has worked for a while."""
         done = []
-        for start in abandoned_plans(opened.ledger, self.action, self.load):
+        for request_time in abandoned_plans(opened.ledger, self.action, self.load):
             with contextlib.suppress(*self.yields):
-                done.append(self.run(opened, start, engine))
+                done.append(self.run(opened, request_time, engine))
         return done
 
     def run_all(self, opened: Opened, planned: str | None, engine: MergeEngine = LOCAL) -> list[R]:
@@ -152,25 +152,25 @@ def run_claimed(execution: Execution[R], opened: Opened, held: Held, action: Mer
     tasks = execution.tasks(sizes)
     order, oldest = execution.sort_by, execution.oldest_open
     context = merge_context(
-        storage, engine.options, config, schema.columns, held.start, held.epoch, order, oldest_open=oldest
+        storage, engine.options, config, schema.columns, held.request_time, held.epoch, order, oldest_open=oldest
     )
     files = engine.run_tasks(storage, context, tasks, execution.run_task, held.check)
     metadata = execution.metadata(files, schema.text)
     completion = execution.publish(metadata)
-    forget(storage, held.start)
+    forget(storage, held.request_time)
     return execution.result(completion, metadata)
 
 
-def _read_plan(ledger: Ledger, start: str, action: Merging) -> tuple[bytes, str]:
+def _read_plan(ledger: Ledger, request_time: str, action: Merging) -> tuple[bytes, str]:
     """The bytes of a plan, and the name of their file; ClaimLost if it is not there."""
-    name = f"{ledger.config.timeline_folder}/{start}.{action}.requested"
+    name = f"{ledger.config.timeline_folder}/{request_time}.{action}.requested"
     try:
         return ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name
     except ObjectNotFound as error:
         raise ClaimLost(
-            f"There is no {_SPOKEN[action]} plan {start} in {ledger.storage.url}: it was taken back or archived. "
+            f"There is no {_SPOKEN[action]} plan {request_time} in {ledger.storage.url}: it was taken back or archived. "
             "Nothing was changed. Plan a new one.",
-            instant=start,
+            instant=request_time,
         ) from error
 
 
@@ -204,7 +204,7 @@ class Held:
     """A claim that is ours, as far as we know."""
 
     txn: str
-    start: str
+    request_time: str
     epoch: int
     lost: threading.Event = field(default_factory=threading.Event)
 
@@ -212,28 +212,28 @@ class Held:
         """Raises ClaimLost if the heartbeat has found that another executor took the plan over."""
         if self.lost.is_set():
             raise ClaimLost(
-                f"The plan {self.start} was taken over by another executor. Nothing of this attempt is visible."
+                f"The plan {self.request_time} was taken over by another executor. Nothing of this attempt is visible."
             )
 
     def is_left_behind(self, name: str) -> bool:
         """Whether the file was written for this plan under an earlier claim of ours: it is dead for ever."""
         parsed = parse_data_file(name.rpartition("/")[2])
-        if parsed is None or parsed.request_time != self.start or parsed.write_token is None:
+        if parsed is None or parsed.request_time != self.request_time or parsed.write_token is None:
             return False
         *first, epoch = parsed.write_token.split("-")
         return first == ["0", "0"] and 0 < (whole_number(epoch) or 0) < self.epoch
 
 
 @contextlib.contextmanager
-def claimed(ledger: Ledger, start: str, heartbeat_class: type[Heartbeat] = Heartbeat) -> Iterator[Held]:
+def claimed(ledger: Ledger, request_time: str, heartbeat_class: type[Heartbeat] = Heartbeat) -> Iterator[Held]:
     """The claim on a pending plan, with a heartbeat, for as long as the block runs; ClaimLost if a living one has it.
 
     If the block fails the claim is given back, so that others need not wait until the heartbeat has expired; a removable
     plan is rolled back, since no process may execute it again.
     """
-    held = _claim(ledger, start)
+    held = _claim(ledger, request_time)
     interval_s = beat_interval_ms(ledger.config) / 1000
-    heartbeat = heartbeat_class(ledger.storage, start, interval_s, lambda: _is_held(ledger, held), held.lost.set)
+    heartbeat = heartbeat_class(ledger.storage, request_time, interval_s, lambda: _is_held(ledger, held), held.lost.set)
     heartbeat.run()
     try:
         yield held
@@ -242,9 +242,9 @@ def claimed(ledger: Ledger, start: str, heartbeat_class: type[Heartbeat] = Heart
     except BaseException as error:
         if isinstance(error, ObjectNotFound | SnapshotExpired) and not _is_held(ledger, held):
             raise ClaimLost(
-                f"The plan {start} was taken back or taken over while it was being executed, and a file that it needs is "
+                f"The plan {request_time} was taken back or taken over while it was being executed, and a file that it needs is "
                 "gone. Nothing of this attempt is visible. Plan a new one.",
-                instant=start,
+                instant=request_time,
             ) from error
         with contextlib.suppress(LakebraidError):
             _give_back(ledger, held)
@@ -266,20 +266,20 @@ def abandoned_plans(ledger: Ledger, kind: str, load: Callable[[Ledger, str], obj
     pending = [s for s in pending if s not in plans or not (plans[s].is_removable and plans[s].epoch)]
     now_ms, silence_ms = storage_now_ms(ledger.storage, ledger.clock), silence_ms_max(ledger.config)
     free = [s for s in pending if s in released or is_expired(ledger.table, s, now_ms, silence_ms)]
-    return [start for start in free if _is_whole(ledger, start, load)]
+    return [request_time for request_time in free if _is_whole(ledger, request_time, load)]
 
 
-def _is_whole(ledger: Ledger, start: str, load: Callable[[Ledger, str], object]) -> bool:
+def _is_whole(ledger: Ledger, request_time: str, load: Callable[[Ledger, str], object]) -> bool:
     with contextlib.suppress(CorruptFile, ClaimLost):
-        load(ledger, start)
+        load(ledger, request_time)
         return True
     return False
 
 
 def _give_back(ledger: Ledger, held: Held) -> None:
-    rollback = decide_withdrawal(ledger, held.txn, held.start, lambda plan: plan.epoch == held.epoch)
+    rollback = decide_withdrawal(ledger, held.txn, held.request_time, lambda plan: plan.epoch == held.epoch)
     if rollback is None:
-        release(ledger, held.txn, held.start, held.epoch)
+        release(ledger, held.txn, held.request_time, held.epoch)
     else:
         finish_rollback(ledger, held.txn, rollback)
 
@@ -294,52 +294,52 @@ class _Judged:
     """The last time that had been given."""
 
 
-def _claim(ledger: Ledger, start: str) -> Held:
-    judged = _judge(ledger, start)
+def _claim(ledger: Ledger, request_time: str) -> Held:
+    judged = _judge(ledger, request_time)
     # Before others can see the claim, else they take its executor for dead: of an old plan the last beat is old.
-    if not beat_first(ledger.storage, start):
+    if not beat_first(ledger.storage, request_time):
         raise StorageError(
-            f"{ledger.storage.url} did not take the heartbeat of the plan {start}, without which others would take its "
+            f"{ledger.storage.url} did not take the heartbeat of the plan {request_time}, without which others would take its "
             "executor for dead. Nothing was changed. Try again when the store answers.",
             path=ledger.storage.url,
-            instant=start,
+            instant=request_time,
         )
     txn = ledger.clock.token()
-    is_taken = (lambda now: _is_taken(now, start, judged)) if ledger.is_shared else None
-    return Held(txn, start, claim(ledger, txn, start, seen=judged.epoch, is_taken=is_taken))
+    is_taken = (lambda now: _is_taken(now, request_time, judged)) if ledger.is_shared else None
+    return Held(txn, request_time, claim(ledger, txn, request_time, seen=judged.epoch, is_taken=is_taken))
 
 
-def _judge(ledger: Ledger, start: str) -> _Judged:
+def _judge(ledger: Ledger, request_time: str) -> _Judged:
     """The plan as it is now, if it may be claimed; ClaimLost if its executor is alive."""
     state = _state(ledger)
-    plan = state.plans.get(start)
+    plan = state.plans.get(request_time)
     if plan is not None:
         # Before the beat: an executor that tries in vain must not make a failed plan look alive.
-        check_claimable(plan, start)
-    known = load_timeline(ledger.table).write(start)
+        check_claimable(plan, request_time)
+    known = load_timeline(ledger.table).write(request_time)
     is_inflight = known is not None and known.state is State.INFLIGHT
     # An executor of Apache Hudi is not in the ledger: it leaves an inflight file and beats.
     is_held = (plan is not None and plan.claimant != "") or (is_inflight and (plan is None or ledger.is_shared))
     if is_held:
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
-        if not is_expired(ledger.table, start, now_ms, silence_ms_max(ledger.config)):
+        if not is_expired(ledger.table, request_time, now_ms, silence_ms_max(ledger.config)):
             raise ClaimLost(
-                f"The plan {start} of {ledger.storage.url} is being executed by somebody who is alive. Nothing was "
+                f"The plan {request_time} of {ledger.storage.url} is being executed by somebody who is alive. Nothing was "
                 "changed. Let it work, or try again later.",
-                instant=start,
+                instant=request_time,
             )
     return _Judged(None if plan is None else plan.epoch, is_inflight, state.last)
 
 
-def _is_taken(now: Round, start: str, judged: _Judged) -> bool:
+def _is_taken(now: Round, request_time: str, judged: _Judged) -> bool:
     """Whether Apache Hudi has begun to execute the plan since it was judged: it then makes an inflight file, or rolls the
     attempt back whose file is there. To be asked under its lock, in which it does so.
     """
-    known = now.timeline().write(start)
+    known = now.timeline().write(request_time)
     if known is not None and known.state is State.INFLIGHT and not judged.was_inflight:
         return True
     ledger = now.ledger
-    return start in rolled_back_since(ledger.table, now.timeline(), judged.last)
+    return request_time in rolled_back_since(ledger.table, now.timeline(), judged.last)
 
 
 def _state(ledger: Ledger) -> LedgerState:
@@ -351,5 +351,5 @@ def _state(ledger: Ledger) -> LedgerState:
 
 def _is_held(ledger: Ledger, held: Held) -> bool:
     watching = Ledger(ledger.table)
-    plan = watching.newest().state.plans.get(held.start)
+    plan = watching.newest().state.plans.get(held.request_time)
     return plan is not None and plan.epoch == held.epoch

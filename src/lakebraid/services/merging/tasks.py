@@ -39,7 +39,7 @@ def merge_context(
     options: Mapping[str, str],
     config: TableConfig,
     schema: pa.Schema,
-    start: str,
+    request_time: str,
     epoch: int,
     sort_by: Sequence[str] = (),
     oldest_open: str = "",
@@ -56,7 +56,7 @@ def merge_context(
         layout=config.layout,
     )
     sorting = tuple(n for n in sort_by if n in schema.names)
-    return MergeContext(read, schema, config.name, start, epoch, sorting, config.has_filters, oldest_open)
+    return MergeContext(read, schema, config.name, request_time, epoch, sorting, config.has_filters, oldest_open)
 
 
 def compact_tasks(
@@ -144,13 +144,15 @@ def _misnamed(name: str, operation: CompactionOperation) -> CorruptFile:
     )
 
 
-def compaction_metadata(plan: CompactionPlan, files: Iterable[StagedFile], start: str, schema: str) -> CommitMetadata:
+def compaction_metadata(
+    plan: CompactionPlan, files: Iterable[StagedFile], request_time: str, schema: str
+) -> CommitMetadata:
     """What the completed compaction says (FORMAT, sections 4 and 14): a stat for each file, logs of deletes too."""
     files = list(files)
     operations = {(o.partition_path, o.file_id): o for o in plan.operations}
     bases = {(f.partition, f.file_id): f.name for f in files if f.is_base}
     stats: dict[str, list[WriteStat]] = defaultdict(list)
-    for partition, found in write_stats(files, start).items():
+    for partition, found in write_stats(files, request_time).items():
         for stat in found:
             group = (partition, stat.file_id or "")
             is_log = stat.log_files is not None
@@ -161,24 +163,26 @@ def compaction_metadata(plan: CompactionPlan, files: Iterable[StagedFile], start
 
 
 def log_compaction_metadata(
-    plan: CompactionPlan, files: Iterable[StagedFile], start: str, schema: str
+    plan: CompactionPlan, files: Iterable[StagedFile], request_time: str, schema: str
 ) -> CommitMetadata:
     """What the completed log compaction says: a stat for each file it wrote."""
     operations = {(o.partition_path, o.file_id): o for o in plan.operations}
     stats: dict[str, list[WriteStat]] = defaultdict(list)
-    for partition, found in write_stats(files, start).items():
+    for partition, found in write_stats(files, request_time).items():
         stats[partition] += [_log_stat(stat, operations[partition, stat.file_id or ""]) for stat in found]
     return _metadata(stats, schema, "LOG_COMPACT")
 
 
-def clustering_metadata(plan: ClusteringPlan, files: Iterable[StagedFile], start: str, schema: str) -> CommitMetadata:
+def clustering_metadata(
+    plan: ClusteringPlan, files: Iterable[StagedFile], request_time: str, schema: str
+) -> CommitMetadata:
     """What the completed clustering says: the files it wrote, and the groups that they replace."""
     replaced: dict[str, list[str]] = defaultdict(list)
     for group in plan.groups:
         for part in group.slices:
             replaced[part.partition_path].append(part.file_id)
     return CommitMetadata(
-        write_stats(files, start),
+        write_stats(files, request_time),
         extra={"schema": schema} if schema else {},
         operation="CLUSTER",
         replaced={partition: tuple(ids) for partition, ids in replaced.items()},

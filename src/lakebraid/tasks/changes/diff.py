@@ -202,9 +202,9 @@ def _times(rows: pa.Table, task: ChangeTask) -> pa.Array:
     at = rows.schema.get_field_index("_hoodie_commit_time")
     if at < 0:
         return pa.repeat(task.last_completion, rows.num_rows)
-    starts = pa.array([start for start, _ in task.completions], pa.string())
+    request_times = pa.array([request_time for request_time, _ in task.completions], pa.string())
     completions = pa.array([done for _, done in task.completions], pa.string())
-    found = pc.index_in(rows.column(at).combine_chunks(), value_set=starts)
+    found = pc.index_in(rows.column(at).combine_chunks(), value_set=request_times)
     return pc.fill_null(completions.take(found), task.last_completion)
 
 

@@ -89,7 +89,7 @@ class RowChanges:
             pieces=(*self.pieces, Piece("delete", rows.select(identity))),
         )
 
-    def versions(self, at: Ints, start: str) -> Versions:
+    def versions(self, at: Ints, request_time: str) -> Versions:
         """Those at these places, as a merge takes them."""
         rows = take_rows(self.rows, at).combine_chunks()
         ordering = tuple(rows.column(name).combine_chunks() for name in self.rules.order_columns)
@@ -104,7 +104,7 @@ class RowChanges:
             ordering=ordering,
             deleted=self.deleted[at],
             unconditional=self.unconditional[at],
-            request_times=np.full(len(at), int(start), np.int64),
+            request_times=np.full(len(at), int(request_time), np.int64),
             present=present,
         )
 
@@ -115,7 +115,7 @@ def gather(plan: WritePlan, pieces: Sequence[Piece], task: int) -> RowChanges:
     parts = [_part(plan, piece, rules) for piece in pieces]
     rows = pa.concat_tables([part[0] for part in parts])
     texts = pc.cast(pa.array(np.arange(rows.num_rows)), pa.string())
-    numbers = pc.binary_join_element_wise(f"{plan.start}_{task}_", texts, "")
+    numbers = pc.binary_join_element_wise(f"{plan.request_time}_{task}_", texts, "")
     rows = rows.set_column(1, rows.schema.field(1), numbers)
     return RowChanges(
         rows,
@@ -135,7 +135,13 @@ def _part(plan: WritePlan, piece: Piece, rules: MergeRules) -> tuple[pa.Table, B
     keys = record_keys(ready, config.record_keys, config.has_complex_keys)
     paths = partition_paths(ready, config.partition_fields, config.hive_style, config.url_encode)
     given = {*ready.column_names}
-    meta = [pa.repeat(plan.start, count), pa.nulls(count, pa.string()), keys, paths, pa.nulls(count, pa.string())]
+    meta = [
+        pa.repeat(plan.request_time, count),
+        pa.nulls(count, pa.string()),
+        keys,
+        paths,
+        pa.nulls(count, pa.string()),
+    ]
     values = [ready.column(f.name) if f.name in given else pa.nulls(count, f.type) for f in plan.schema]
     stored = with_meta(plan.schema)
     rows = pa.Table.from_arrays([*meta, *values], schema=stored)

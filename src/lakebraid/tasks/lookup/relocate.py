@@ -79,7 +79,7 @@ def _wins(storage: Storage, plan: WritePlan, changes: RowChanges, lookup: Lookup
     read = whole_rows(plan, rules).of_columns(tuple(dict.fromkeys((*rules.key_columns, *rules.order_columns))))
     for home in np.unique(homes):
         at = np.flatnonzero(homes == home)
-        versions = changes.versions(moved[at], plan.start)
+        versions = changes.versions(moved[at], plan.request_time)
         target = lookup.targets[home].slice
         for there in () if target is None else read_slice(storage, read, target, keys=versions.keys):
             met = np.asarray(pc.index_in(row_keys(there, rules), value_set=versions.keys)).astype(np.int64)

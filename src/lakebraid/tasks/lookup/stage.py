@@ -45,7 +45,7 @@ def write_placed(
     """Writes all rows into files that nobody sees yet. Task numbers are taken from `task` on, one for each piece and one
     more.
     """
-    return put_files(storage, plan.start, placed_to_put(storage, plan, changes, placed, task))
+    return put_files(storage, plan.request_time, placed_to_put(storage, plan, changes, placed, task))
 
 
 def placed_to_put(
@@ -69,7 +69,7 @@ def _rewritten(
     held = 0 if target.slice is None else target.slice.size
 
     def put() -> list[StagedFile]:
-        file = rewrite_group(storage, plan, target, changes.versions(rows, plan.start), task)
+        file = rewrite_group(storage, plan, target, changes.versions(rows, plan.request_time), task)
         return [] if file is None else [file]
 
     return NewFiles(tuple((target.partition, name) for name in names), given + held, put)

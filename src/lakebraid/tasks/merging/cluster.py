@@ -50,15 +50,15 @@ class ClusterTask:
         return sum(part.size for part in self.slices)
 
 
-def output_file_id(start: str, number: int, output: int) -> str:
-    """The id of a new file group: of the plan's start, the place of the input group in it, and the file's number.
+def output_file_id(request_time: str, number: int, output: int) -> str:
+    """The id of a new file group: of the plan's request time, the place of the input group in it, and the file's number.
 
     It begins with a letter, so nobody takes it for the id of a bucket.
 
     >>> output_file_id("20260101000000000", 0, 2)
     'c5839496-2dcb-f330-6041-7fc1c7e21fc1-2'
     """
-    digits = hashlib.sha256(f"{start}.{number}".encode()).hexdigest()
+    digits = hashlib.sha256(f"{request_time}.{number}".encode()).hexdigest()
     return f"c{digits[:7]}-{digits[7:11]}-{digits[11:15]}-{digits[15:19]}-{digits[19:31]}-{output}"
 
 
@@ -188,11 +188,11 @@ def _check_count(fits: bool, task: ClusterTask) -> None:
 def _place(
     storage: Storage, plan: MergeContext, task: ClusterTask, output: int, rows: Iterable[pa.Table]
 ) -> list[StagedFile]:
-    file_id = output_file_id(plan.start, task.number, output)
-    name = BaseFileName(file_id, plan.token, plan.start, ".parquet").format()
+    file_id = output_file_id(plan.request_time, task.number, output)
+    name = BaseFileName(file_id, plan.token, plan.request_time, ".parquet").format()
     content = format_base_file(rows, plan.schema, name, has_filter=True)
     if content.rows == 0:
         return []
-    place_file(storage, plan.start, task.partition, name, content.data)
+    place_file(storage, plan.request_time, task.partition, name, content.data)
     keys = (content.min_key, content.max_key)
     return [StagedFile(task.partition, file_id, name, len(content.data), content.rows, 0, True, *keys)]

@@ -51,7 +51,7 @@ class MergeContext:
     schema: pa.Schema
     """The columns that base files hold, without Hudi's own."""
     table: str
-    start: str
+    request_time: str
     epoch: int
     """The claim under which the plan is executed; the files bear it, so no two executors meet under one name."""
     sort_by: tuple[str, ...] = ()
@@ -102,14 +102,14 @@ def run_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask)
     """
     graves: list[tuple[Versions, Ints]] = []
     partition = task.slice.partition
-    name = BaseFileName(task.file_id, plan.token, plan.start, ".parquet").format()
+    name = BaseFileName(task.file_id, plan.token, plan.request_time, ".parquet").format()
     keeping = plan.keeping()
     rows = read_slice(
         storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)), keeping=keeping
     )
     rows = _sorted(rows, plan.sort_by) if plan.sort_by else rows
     content = format_base_file(rows, plan.schema, name, has_filter=plan.has_filter)
-    place_file(storage, plan.start, partition, name, content.data)
+    place_file(storage, plan.request_time, partition, name, content.data)
     keys = (content.min_key, content.max_key)
     staged = [StagedFile(partition, task.file_id, name, len(content.data), content.rows, 0, True, *keys)]
     # What lost to an older write must still be there if a delete that is open takes the winner.
@@ -178,9 +178,9 @@ def _own_log(
     told = [block for versions, rows in graves for block in _tombstones(plan, task.slice.partition, versions, rows)]
     if not told and not carried:
         return []
-    name = LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
+    name = LogFileName(task.file_id, plan.request_time, 1, plan.token, "").format()
     data = format_log([*told, *carried])
-    place_file(storage, plan.start, task.slice.partition, name, data)
+    place_file(storage, plan.request_time, task.slice.partition, name, data)
     deletes = sum(len(rows) for _, rows in graves)
     return [StagedFile(task.slice.partition, task.file_id, name, len(data), 0, deletes, is_base=False)]
 

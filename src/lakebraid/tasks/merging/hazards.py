@@ -30,16 +30,16 @@ from lakebraid.tasks.data_files import read_log
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """Open writes that began before `start` must end first, unless they write nothing but these columns."""
+    """Open writes that began before `request_time` must end first, unless they write nothing but these columns."""
 
-    start: str
+    request_time: str
     covers: frozenset[str] = frozenset()
     is_exact: bool = True
     """Whether that is just where the block ranks; a log-compacted one ranks there or before."""
 
-    def endangers(self, start: str, columns: tuple[str, ...] | None) -> bool:
-        """Whether an open write with that start, of these columns or (None) of whole rows, must be waited for."""
-        return start < self.start and (columns is None or not self.covers.issuperset(columns))
+    def endangers(self, request_time: str, columns: tuple[str, ...] | None) -> bool:
+        """Whether an open write with that request time, of these columns or (None) of whole rows, must be waited for."""
+        return request_time < self.request_time and (columns is None or not self.covers.issuperset(columns))
 
 
 def find_hazards(storage: Storage, name: str, rules: MergeRules, schema: pa.Schema) -> tuple[Hazard, ...]:
@@ -51,7 +51,7 @@ def find_hazards(storage: Storage, name: str, rules: MergeRules, schema: pa.Sche
 
 def _of_block(block: LogBlock, name: str, rules: MergeRules, schema: pa.Schema) -> Iterator[Hazard]:
     # A log-compacted block ranks at the newest instant it stands for.
-    start = max(block.compacted_times, default=block.instant_time or "")
+    request_time = max(block.compacted_times, default=block.instant_time or "")
     where = f"the block at byte {block.offset:,} of {name}"
     by_event = bool(rules.order_columns)
     if block.compacted_times and block.type in (BlockType.AVRO, BlockType.PARQUET):
@@ -62,12 +62,12 @@ def _of_block(block: LogBlock, name: str, rules: MergeRules, schema: pa.Schema) 
         # By event time a delete with an ordering value is carried on, and forgets nothing.
         forgets = np.asarray(gone.unconditional).any() if by_event else len(gone) > 0
         if forgets:
-            yield Hazard(start)
+            yield Hazard(request_time)
     elif block.type in (BlockType.AVRO, BlockType.PARQUET):
         if block.is_partial and not rules.every_order_column:
-            yield Hazard(start, _columns(block))
+            yield Hazard(request_time, _columns(block))
         if not by_event and rules.delete_columns and _has_marked(block, where, rules, schema):
-            yield Hazard(start)
+            yield Hazard(request_time)
 
 
 def _columns(block: LogBlock) -> frozenset[str]:

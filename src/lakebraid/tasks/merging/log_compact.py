@@ -60,12 +60,12 @@ def run_log_compaction_task(storage: Storage, plan: MergeContext, task: CompactT
     blocks = placed_blocks(storage, plan.read, task.slice)
     is_cut = any(_has_partial(storage, name) for name in task.earlier_logs)
     parts = [_merged(list(run), kind, plan, task) for kind, run in _runs(blocks, plan, after_partial=is_cut)]
-    written = [_standing_for(block, plan.start, _times(blocks)) for part in parts for block in part.blocks]
+    written = [_standing_for(block, plan.request_time, _times(blocks)) for part in parts for block in part.blocks]
     if not written:
         return []
-    partition, name = task.slice.partition, LogFileName(task.file_id, plan.start, 1, plan.token, "").format()
+    partition, name = task.slice.partition, LogFileName(task.file_id, plan.request_time, 1, plan.token, "").format()
     data = format_log(written)
-    place_file(storage, plan.start, partition, name, data)
+    place_file(storage, plan.request_time, partition, name, data)
     rows, deletes = sum(part.rows for part in parts), sum(part.deletes for part in parts)
     return [StagedFile(partition, task.file_id, name, len(data), rows, deletes, is_base=False)]
 
@@ -103,9 +103,9 @@ def _times(blocks: Iterable[PlacedBlock]) -> str:
     return ",".join(sorted(named))
 
 
-def _standing_for(block: LogBlock, start: str, times: str) -> LogBlock:
+def _standing_for(block: LogBlock, request_time: str, times: str) -> LogBlock:
     kept = {key: value for key, value in block.header.items() if key not in POSITIONS}
-    return replace(block, header={**kept, HeaderKey.INSTANT_TIME: start, HeaderKey.COMPACTED_BLOCK_TIMES: times})
+    return replace(block, header={**kept, HeaderKey.INSTANT_TIME: request_time, HeaderKey.COMPACTED_BLOCK_TIMES: times})
 
 
 def _merged(run: list[PlacedBlock], kind: str, plan: MergeContext, task: CompactTask) -> _Written:
@@ -177,7 +177,9 @@ def _deletes(
         at = pa.array(rows)
         ordering = tuple(values.take(at) for values in versions.ordering) if with_order else None
         partitions = pa.repeat(task.slice.partition, len(rows))
-        yield delete_block(plan.start, text, Deletes(render_values(versions.keys.take(at)), partitions, ordering))
+        yield delete_block(
+            plan.request_time, text, Deletes(render_values(versions.keys.take(at)), partitions, ordering)
+        )
 
 
 def _partial(
@@ -209,7 +211,7 @@ def _block_rules(plan: MergeContext, schema_text: str, run: Iterable[PlacedBlock
     forms = {block.block.type for block in run} - {BlockType.DELETE}
     rules = plan.read.rules
     return BlockRules(
-        plan.start,
+        plan.request_time,
         schema_text,
         block_format("avro" if forms == {BlockType.AVRO} else "parquet", plan.schema, rules.order_columns),
         statistics=tuple(dict.fromkeys((RECORD_KEY, *rules.key_columns, *rules.order_columns))),

@@ -62,15 +62,15 @@ def rewrite_group(
     rows = rows if captured is None else captured.after(rows)
     name, log_name = names_of_rewrite(plan, target, task)
     content = format_base_file(rows, plan.schema, name, has_filter=plan.config.has_filters)
-    events = None if captured is None else captured.events(read.schema, plan.start)
+    events = None if captured is None else captured.events(read.schema, plan.request_time)
     if (not tally.inserts and not tally.matched) or (events is not None and not events.num_rows):
         return None
     files = [(name, content.data)]
     if events is not None:
         files.append(
-            (log_name, format_captured(events, plan.schema, plan.config.name, plan.config.cdc_mode, plan.start))
+            (log_name, format_captured(events, plan.schema, plan.config.name, plan.config.cdc_mode, plan.request_time))
         )
-    map_calls(storage, lambda file: put_file(storage, plan.start, target.partition, *file), files)
+    map_calls(storage, lambda file: put_file(storage, plan.request_time, target.partition, *file), files)
     return StagedFile(
         partition=target.partition,
         file_id=target.file_id,
@@ -92,8 +92,8 @@ def rewrite_group(
 def names_of_rewrite(plan: WritePlan, target: Target, task: int) -> tuple[str, str]:
     """The group's next base file, and the log file of what it changes, which a table that captures changes has beside it."""
     token = f"{task}-0-0"
-    log = LogFileName(target.file_id, plan.start, 1, token, ".cdc")
-    return BaseFileName(target.file_id, token, plan.start, ".parquet").format(), log.format()
+    log = LogFileName(target.file_id, plan.request_time, 1, token, ".cdc")
+    return BaseFileName(target.file_id, token, plan.request_time, ".parquet").format(), log.format()
 
 
 def whole_rows(plan: WritePlan, rules: MergeRules) -> ReadPlan:

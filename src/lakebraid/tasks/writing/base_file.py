@@ -71,22 +71,22 @@ def format_base_file(
 
 
 def put_seeds(
-    storage: Storage, start: str, schema: pa.Schema, groups: Iterable[tuple[str, str]]
+    storage: Storage, request_time: str, schema: pa.Schema, groups: Iterable[tuple[str, str]]
 ) -> Iterator[StagedFile]:
     """Empty base files with which file groups (partition and file id) begin, put but not visible. Every attempt gives the
     same names and bytes.
     """
 
     def seed(partition: str, file_id: str) -> NewFiles:
-        name = BaseFileName(file_id, "0-0-0", start, ".parquet").format()
+        name = BaseFileName(file_id, "0-0-0", request_time, ".parquet").format()
         return NewFiles(((partition, name),), 0, lambda: [put(partition, file_id, name)])
 
     def put(partition: str, file_id: str, name: str) -> StagedFile:
         content = format_base_file([], schema, name)
-        put_file(storage, start, partition, name, content.data)
+        put_file(storage, request_time, partition, name, content.data)
         return StagedFile(partition, file_id, name, len(content.data), 0, 0, is_base=True)
 
-    return put_files(storage, start, (seed(*group) for group in groups))
+    return put_files(storage, request_time, (seed(*group) for group in groups))
 
 
 def _calendar(schema: pa.Schema) -> dict[str, str]:

@@ -58,15 +58,15 @@ class Captured:
             noted.append(without_ranks(found))
             yield batch
 
-    def events(self, schema: pa.Schema, start: str) -> pa.Table:
-        """One row for each change by the write that began at `start`: its kind, the row's key, the row before and after.
+    def events(self, schema: pa.Schema, request_time: str) -> pa.Table:
+        """One row for each change by the write that began at `request_time`: its kind, the row's key, the row before and after.
 
         A row that is still of another write, and has the same values, has not changed: what was given for its key has lost.
         """
         before, after = (pa.concat_tables([schema.empty_table(), *rows]) for rows in (self._before, self._after))
         old, new = (pc.index_in(self._keys, value_set=row_keys(rows, self._rules)) for rows in (before, after))
         was, is_there = old.is_valid(), new.is_valid()
-        changed = pc.and_(pc.and_(was, is_there), _changed(before, after, old, new, start))
+        changed = pc.and_(pc.and_(was, is_there), _changed(before, after, old, new, request_time))
         kinds = pc.case_when(
             pc.make_struct(pc.and_(was, pc.invert(is_there)), pc.and_(pc.invert(was), is_there), changed),
             *("d", "i", "u"),
@@ -75,16 +75,20 @@ class Captured:
         columns = {
             "op": kinds,
             "record_key": self._keys,
-            "ts_ms": pa.repeat(start, len(self._keys)),
+            "ts_ms": pa.repeat(request_time, len(self._keys)),
             "before": _rows(before, names, old),
             "after": _rows(after, names, new),
         }
         return pa.table(columns).filter(kinds.is_valid())
 
 
-def _changed(before: pa.Table, after: pa.Table, old: pa.Array, new: pa.Array, start: str) -> pa.Array:
+def _changed(before: pa.Table, after: pa.Table, old: pa.Array, new: pa.Array, request_time: str) -> pa.Array:
     """Which rows this write made, or gave other values: a partial update with a low ordering value leaves the row to others."""
-    own = pc.equal(after.column("_hoodie_commit_time").combine_chunks(), start).take(new).fill_null(fill_value=False)
+    own = (
+        pc.equal(after.column("_hoodie_commit_time").combine_chunks(), request_time)
+        .take(new)
+        .fill_null(fill_value=False)
+    )
     both = pc.and_(old.is_valid(), new.is_valid())
     differs = differing(before.take(old.filter(both)), after.take(new.filter(both)))
     others = np.zeros(len(both), np.bool_)
@@ -98,10 +102,10 @@ def _rows(table: pa.Table, names: list[str], places: pa.Array) -> pa.Array:
     return row.take(places) if len(row) else pa.nulls(len(places), row.type)
 
 
-def format_captured(events: pa.Table, schema: pa.Schema, table: str, mode: str, start: str) -> bytes:
+def format_captured(events: pa.Table, schema: pa.Schema, table: str, mode: str, request_time: str) -> bytes:
     """The log file with these events, at least one, as the table's mode wants them."""
     text = _schema_text(without_meta(schema), table, mode)
-    header = {HeaderKey.INSTANT_TIME: start, HeaderKey.SCHEMA: text}
+    header = {HeaderKey.INSTANT_TIME: request_time, HeaderKey.SCHEMA: text}
     pieces = cut(events, limits.LOG_BLOCK_ARROW_BYTES)
     return format_log(LogBlock(BlockType.CDC, header, format_avro_block(piece, text)) for piece in pieces)
 

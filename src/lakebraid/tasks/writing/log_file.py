@@ -36,7 +36,7 @@ class Deletes:
 class BlockRules:
     """What all log files of one write have in common."""
 
-    start: str
+    request_time: str
     schema_text: str
     """The schema of the rows, Hudi's five columns first."""
     block_format: str = "parquet"
@@ -68,7 +68,7 @@ def format_log_file(
     blocks = [] if skeletons is None else list(row_blocks(skeletons.rules(rules), skeletons.rows))
     blocks += row_blocks(rules, rows)
     if deletes is not None and len(deletes):
-        blocks.append(delete_block(rules.start, rules.schema_text, deletes))
+        blocks.append(delete_block(rules.request_time, rules.schema_text, deletes))
     if not blocks:
         raise InvalidArgument("A log file of no rows and no deletes was asked for. Nothing was written.")
     return format_log(blocks)
@@ -86,7 +86,7 @@ def block_format(asked: str, schema: pa.Schema, order_columns: Sequence[str]) ->
 
 def row_blocks(rules: BlockRules, rows: pa.Table) -> Iterator[LogBlock]:
     """The rows as data blocks: one, or several if they take much memory."""
-    header = {HeaderKey.INSTANT_TIME: rules.start, HeaderKey.SCHEMA: rules.schema_text}
+    header = {HeaderKey.INSTANT_TIME: rules.request_time, HeaderKey.SCHEMA: rules.schema_text}
     if rules.is_partial:
         header[HeaderKey.IS_PARTIAL] = "true"
     for piece in [rows] if rules.is_small and rows.num_rows else cut(rows, limits.LOG_BLOCK_ARROW_BYTES):

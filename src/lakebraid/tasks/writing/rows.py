@@ -43,7 +43,7 @@ class WritePlan:
 
     url: str
     options: tuple[tuple[str, str], ...]
-    start: str
+    request_time: str
     schema: pa.Schema
     """The table's columns, without Hudi's own."""
     config: TableConfig
@@ -73,7 +73,7 @@ class WritePlan:
 
     def __repr__(self) -> str:
         # `options` may hold credentials.
-        return f"WritePlan(url={self.url!r}, start={self.start!r}, operation={self.operation!r})"
+        return f"WritePlan(url={self.url!r}, request_time={self.request_time!r}, operation={self.operation!r})"
 
     def file_id(self, partition: str, bucket: int) -> str:
         """The file group of a bucket."""
@@ -102,7 +102,7 @@ def write_rows(
     Of equal rows of two tasks readers prefer that of the greater task number, compared as text: give numbers of equal
     length to tasks whose order matters.
     """
-    return list(put_files(storage, plan.start, rows_to_put(storage, plan, rows, task), ready))
+    return list(put_files(storage, plan.request_time, rows_to_put(storage, plan, rows, task), ready))
 
 
 def rows_to_put(
@@ -166,7 +166,7 @@ def _batch(plan: WritePlan, rows: pa.Table, task: int, places: Places | None) ->
     return _Batch(
         rows=rows,
         keys=keys.take(chosen),
-        numbers=_sequence_numbers(plan.start, task, rows.num_rows),
+        numbers=_sequence_numbers(plan.request_time, task, rows.num_rows),
         fates=_fates(plan, rows, rules),
         groups=grouping.groups,
         schema=with_meta(rows.schema),
@@ -179,7 +179,7 @@ def _block_rules(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> BlockRul
     # A delete carries keys only, but its block states the table's schema like any other.
     stated = plan.schema if plan.columns is None else rows.schema
     return BlockRules(
-        start=plan.start,
+        request_time=plan.request_time,
         schema_text=row_schema_text(stated, plan.config.name),
         block_format=block_format(plan.block_format, rows.schema, rules.order_columns),
         is_partial=plan.columns is not None,
@@ -188,9 +188,9 @@ def _block_rules(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> BlockRul
     )
 
 
-def _sequence_numbers(start: str, task: int, count: int) -> pa.Array:
+def _sequence_numbers(request_time: str, task: int, count: int) -> pa.Array:
     rows = pc.cast(pa.array(np.arange(count)), pa.string())
-    return pc.binary_join_element_wise(f"{start}_{task}_", rows, "")
+    return pc.binary_join_element_wise(f"{request_time}_{task}_", rows, "")
 
 
 def _fates(plan: WritePlan, rows: pa.Table, rules: MergeRules) -> _Fates | None:
@@ -228,9 +228,9 @@ def _names(plan: WritePlan, batch: _Batch, group: Group, task: int) -> tuple[str
     fates = _of_group(batch.fates, group)
     base = log = ""
     if plan.into_base and (fates is None or not fates.dead.all()):
-        base = BaseFileName(file_id, token, plan.start, ".parquet").format()
+        base = BaseFileName(file_id, token, plan.request_time, ".parquet").format()
     if not plan.into_base or fates is not None:
-        log = LogFileName(file_id, plan.start, 1, token, "").format()
+        log = LogFileName(file_id, plan.request_time, 1, token, "").format()
     return base, log
 
 
@@ -238,7 +238,9 @@ def _put(
     storage: Storage, plan: WritePlan, batch: _Batch, group: Group, opening: Skeletons | None, names: tuple[str, str]
 ) -> list[StagedFile]:
     made = list(_files(plan, batch, group, opening, names))
-    map_calls(storage, lambda file: put_file(storage, plan.start, file[0].partition, file[0].name, file[1]), made)
+    map_calls(
+        storage, lambda file: put_file(storage, plan.request_time, file[0].partition, file[0].name, file[1]), made
+    )
     return [file for file, _ in made]
 
 
@@ -295,7 +297,7 @@ def _rows(plan: WritePlan, batch: _Batch, group: Group) -> pa.Table:
     """The rows of a group with Hudi's five columns."""
     count = group.stop - group.start
     meta = [
-        pa.repeat(plan.start, count),
+        pa.repeat(plan.request_time, count),
         batch.numbers.slice(group.start, count),
         batch.keys.slice(group.start, count),
         pa.repeat(group.partition, count),

@@ -90,7 +90,7 @@ def tend_history(ledger: Ledger, decider: str) -> None:
 
 
 def archivable(timeline: Timeline, archived: str) -> list[Instant]:
-    """Completed instants up to that start, oldest first, but not the newest clean: Hudi's cleaner and readers go by it."""
+    """Completed instants up to that request time, oldest first, but not the newest clean: Hudi's cleaner and readers go by it."""
     done = sorted(i for i in timeline.completed)
     newest_clean = next((i for i in reversed(done) if i.action == "clean"), None)
     return [i for i in done if i.request_time <= archived and i is not newest_clean]

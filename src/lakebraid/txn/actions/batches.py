@@ -80,10 +80,10 @@ def check_new(now: Round, batch: Batch | None) -> None:
     elif batch.number <= known.number:
         raise BatchRepeated(
             f"Batch {batch.number} of the writer {batch.writer!r} is in {now.ledger.storage.url} already: its newest is "
-            f"{known.number} ({known.start}). Nothing was written again, and nothing is missing.",
+            f"{known.number} ({known.request_time}). Nothing was written again, and nothing is missing.",
             writer=batch.writer,
             batch=batch.number,
-            start=known.start,
+            request_time=known.request_time,
             completion=known.completion,
         )
 
@@ -104,8 +104,8 @@ def batches_without(now: Round, undone: Iterable[Instant]) -> Mapping[str, Publi
     found: dict[str, PublishedBatch] = {}
     for writer, newest in now.state.batches.items():
         known: PublishedBatch | None = newest
-        while known is not None and known.start in gone:
-            known = _before(now, gone.pop(known.start))
+        while known is not None and known.request_time in gone:
+            known = _before(now, gone.pop(known.request_time))
         if known is not None:
             found[writer] = known
     return found
@@ -139,15 +139,15 @@ def _before(now: Round, instant: Instant) -> PublishedBatch | None:
 
 
 def _format(known: PublishedBatch) -> str:
-    return json.dumps([known.number, known.start, known.completion, known.stream], separators=(",", ":"))
+    return json.dumps([known.number, known.request_time, known.completion, known.stream], separators=(",", ":"))
 
 
 def _parse(text: str, instant: Instant) -> PublishedBatch:
     try:
         value: Any = json.loads(text)
-        number, start, completion, stream = value
-        if type(number) is int and all(isinstance(v, str) for v in (start, completion, stream)):
-            return PublishedBatch(number, start, completion, stream)
+        number, request_time, completion, stream = value
+        if type(number) is int and all(isinstance(v, str) for v in (request_time, completion, stream)):
+            return PublishedBatch(number, request_time, completion, stream)
     except (ValueError, TypeError, RecursionError):
         pass
     raise damaged(instant.request_time, f"its {BEFORE} is {text[:80]!r}")

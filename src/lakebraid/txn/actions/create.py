@@ -32,19 +32,21 @@ def create_table(storage: Storage, clock: Clock, spec: TableSpec) -> None:
     InvalidArgument if something lies there already; what another process makes at the same time wins whole or not.
     """
     check_vacant(storage)
-    start = format_instant_time(clock.now_ms(), spec.config.zone)
+    request_time = format_instant_time(clock.now_ms(), spec.config.zone)
     files: list[StagedFile] = []
     if not spec.config.partition_fields:
-        place_partition(storage, start, "")
+        place_partition(storage, request_time, "")
     # If this fails, nothing is removed: the decision may still land, or another creator has drawn the same time. Empty
     # files that belong to no table do no harm.
     if spec.seed_base:
-        files = _seed(storage, spec, start)
-    Ledger(TableAt(storage, spec.config, clock)).decide(clock.token(), lambda now: _creation(now, spec, start, files))
-    forget(storage, start)
+        files = _seed(storage, spec, request_time)
+    Ledger(TableAt(storage, spec.config, clock)).decide(
+        clock.token(), lambda now: _creation(now, spec, request_time, files)
+    )
+    forget(storage, request_time)
 
 
-def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) -> Decision[None]:
+def _creation(now: Round, spec: TableSpec, request_time: str, files: list[StagedFile]) -> Decision[None]:
     storage = now.ledger.storage
     if now.number > 1:
         raise InvalidArgument(
@@ -53,18 +55,18 @@ def _creation(now: Round, spec: TableSpec, start: str, files: list[StagedFile]) 
             path=storage.url,
             exists=True,
         )
-    completion, action = max(now.time(), next_instant_time(start)), spec.config.write_action
+    completion, action = max(now.time(), next_instant_time(request_time)), spec.config.write_action
     extra = {} if spec.schema is None else {"schema": table_schema_text(spec.schema, spec.config.name)}
-    metadata = CommitMetadata(write_stats=write_stats(files, start), extra=extra, operation="BULK_INSERT")
-    name = TimelineFileName(start, completion, action, State.COMPLETED).format()
-    pending = [TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT)]
+    metadata = CommitMetadata(write_stats=write_stats(files, request_time), extra=extra, operation="BULK_INSERT")
+    name = TimelineFileName(request_time, completion, action, State.COMPLETED).format()
+    pending = [TimelineFileName(request_time, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT)]
     properties = format_properties({**spec.properties, FIXED_IDS: "true"})
     state = LedgerState(last=completion, schema_file=name if extra else None, is_fresh=True)
     files_to_appear = (*((b"", p) for p in pending), (format_commit(metadata), name), (properties, PROPERTIES))
     return Decision("create", state, files_to_appear, value=None)
 
 
-def _seed(storage: Storage, spec: TableSpec, start: str) -> list[StagedFile]:
+def _seed(storage: Storage, spec: TableSpec, request_time: str) -> list[StagedFile]:
     """An empty base file for every bucket: Hudi's readers hide a bucket whose first write is pending (trap 1)."""
     groups = (("", bucket_file_id(bucket)) for bucket in range(spec.config.buckets or 0))
-    return list(put_seeds(storage, start, spec.schema, groups))
+    return list(put_seeds(storage, request_time, spec.schema, groups))

@@ -47,13 +47,13 @@ Key = tuple[str, str]
 
 
 def add_to_history(table: TableAt, rows: Sequence[ArchivedInstant]) -> set[Key]:
-    """Sees to it that the history has these instants; gives start and action of what it has, as read back from it.
+    """Sees to it that the history has these instants; gives request time and action of what it has, as read back from it.
 
     Also `_version_` points at it then, for readers of Hudi go by that.
     """
-    starts = {row.request_time for row in rows}
+    request_times = {row.request_time for row in rows}
     for attempt in range(limits.HISTORY_ATTEMPTS_MAX):
-        manifest, known = with_manifest(table, lambda m: (m, load_archived_keys(table, m, starts)))
+        manifest, known = with_manifest(table, lambda m: (m, load_archived_keys(table, m, request_times)))
         missing = [row for row in rows if _key(row) not in known]
         if not missing:
             point_at_newest(table, manifest)
@@ -157,7 +157,7 @@ def _is_dead(table: TableAt, manifest: Manifest, name: str) -> bool:
         return not any(span.first <= part.first and part.last <= span.last for part in below)
     try:
         keys = {_key(row) for row in load_history_file(table, HistoryFile(name, 0))}
-        return keys <= load_archived_keys(table, manifest, {start for start, _ in keys})
+        return keys <= load_archived_keys(table, manifest, {request_time for request_time, _ in keys})
     except (CorruptFile, ObjectNotFound):
         return False  # torn, so not of our making; or others are at work here
 
@@ -165,7 +165,7 @@ def _is_dead(table: TableAt, manifest: Manifest, name: str) -> bool:
 def _put_file(table: TableAt, rows: Sequence[ArchivedInstant], layer: int, *, is_whole: bool = False) -> HistoryFile:
     """A file of the history with the rows, or with as many of the first of them as find a free name.
 
-    The name tells only the first and the last start. A killed archiver may have left a file of that name: if it holds
+    The name tells only the first and the last request time. A killed archiver may have left a file of that name: if it holds
     the same it is taken over; if it does not (Hudi's are torn then) it is left alone, for no name is written twice.
     """
     ordered = sorted(rows, key=_key)

@@ -31,27 +31,32 @@ def decide_plan(
     *,
     is_removable: bool = False,
 ) -> str | None:
-    """The start of a new plan, or None if there is nothing to do. `build` gives its bytes, in every round anew."""
+    """The request time of a new plan, or None if there is nothing to do. `build` gives its bytes, in every round anew."""
 
     def rule(now: Round) -> Outcome[str | None]:
-        mine = next((start for start, plan in now.state.plans.items() if plan.planner == decider), None)
+        mine = next((request_time for request_time, plan in now.state.plans.items() if plan.planner == decider), None)
         if mine is not None:
             return Already(mine)
         check_no_restore(now)
-        start = now.time()
-        plan = build(now, start)
+        request_time = now.time()
+        plan = build(now, request_time)
         if plan is None:
             return Already(None)
-        name = TimelineFileName(start, None, action, State.REQUESTED).format()
+        name = TimelineFileName(request_time, None, action, State.REQUESTED).format()
         pending = PendingPlan(action, decider, is_removable=is_removable)
-        state = now.timed(plans={**now.state.plans, start: pending})
-        return Decision("plan", state, ((plan, name),), value=start)
+        state = now.timed(plans={**now.state.plans, request_time: pending})
+        return Decision("plan", state, ((plan, name),), value=request_time)
 
     return decide_after_restores(ledger, decider, rule)
 
 
 def claim(
-    ledger: Ledger, decider: str, start: str, *, seen: int | None, is_taken: Callable[[Round], bool] | None = None
+    ledger: Ledger,
+    decider: str,
+    request_time: str,
+    *,
+    seen: int | None,
+    is_taken: Callable[[Round], bool] | None = None,
 ) -> int:
     """The epoch of this executor's claim on a plan. ClaimLost if the claim is no longer the one that was judged.
 
@@ -60,78 +65,83 @@ def claim(
     """
 
     def rule(now: Round) -> Outcome[int]:
-        plan = now.state.plans.get(start) or _foreign_plan(now, start)
+        plan = now.state.plans.get(request_time) or _foreign_plan(now, request_time)
         if plan is None:
             raise ClaimLost(
-                f"The plan {start} is done or was taken back. Nothing of this attempt is visible.", instant=start
+                f"The plan {request_time} is done or was taken back. Nothing of this attempt is visible.",
+                instant=request_time,
             )
         if plan.claimant == decider:
             return Already(plan.epoch)
-        check_claimable(plan, start)
+        check_claimable(plan, request_time)
         if plan.epoch != (seen or 0) or (is_taken is not None and is_taken(now)):
             raise ClaimLost(
-                f"The plan {start} was claimed by another executor meanwhile. Nothing of this attempt is visible. Let "
+                f"The plan {request_time} was claimed by another executor meanwhile. Nothing of this attempt is visible. Let "
                 "it work, or wait.",
-                instant=start,
+                instant=request_time,
             )
-        if is_taken is None and start in now.state.plans:
-            return now.wished("claim", claim_wish(decider, start, plan.epoch), (b"",), int)
-        name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
+        if is_taken is None and request_time in now.state.plans:
+            return now.wished("claim", claim_wish(decider, request_time, plan.epoch), (b"",), int)
+        name = TimelineFileName(request_time, None, plan.action, State.INFLIGHT).format()
         claimed = replace(plan, epoch=now.number, claimant=decider, claimed_at=now.state.last)
-        state = replace(now.state, plans={**now.state.plans, start: claimed})
+        state = replace(now.state, plans={**now.state.plans, request_time: claimed})
         return Decision("claim", state, ((b"", name),), value=now.number, touches=0)
 
     return ledger.decide(decider, rule)
 
 
-def check_claimable(plan: PendingPlan, start: str) -> None:
+def check_claimable(plan: PendingPlan, request_time: str) -> None:
     """ClaimLost if the plan had its one executor already: a removable one is never executed twice."""
     if plan.is_removable and plan.epoch:
         raise ClaimLost(
-            f"The plan {start} is removable and was begun by another executor. Nothing was changed. Let it work; if it "
+            f"The plan {request_time} is removable and was begun by another executor. Nothing was changed. Let it work; if it "
             "has failed, the plan is rolled back when it is old enough, and a new one can be made.",
-            instant=start,
+            instant=request_time,
         )
 
 
-def release(ledger: Ledger, decider: str, start: str, epoch: int) -> None:
+def release(ledger: Ledger, decider: str, request_time: str, epoch: int) -> None:
     """Gives a claim back, so that the next executor need not wait until the heartbeat has expired.
 
     The plan has an epoch of its own afterwards, greater than that of the claim: late files of ours stay behind it.
     """
 
     def rule(now: Round) -> Outcome[None]:
-        plan = now.state.plans.get(start)
+        plan = now.state.plans.get(request_time)
         if plan is None or plan.epoch != epoch:
             return Already(None)
-        return now.wished("release", release_wish(start, epoch), (b"",), lambda _: None)
+        return now.wished("release", release_wish(request_time, epoch), (b"",), lambda _: None)
 
     ledger.decide(decider, rule)
 
 
 def publish_plan(
-    ledger: Ledger, decider: str, start: str, epoch: int, metadata: Callable[[Round], CommitMetadata]
+    ledger: Ledger, decider: str, request_time: str, epoch: int, metadata: Callable[[Round], CommitMetadata]
 ) -> str:
     """The completion time of an executed plan; ClaimLost if another executor has claimed it since."""
 
     def rule(now: Round) -> Outcome[str]:
-        plan = now.state.plans.get(start)
+        plan = now.state.plans.get(request_time)
         if plan is None:
-            return Already(completed_at(now, start))
+            return Already(completed_at(now, request_time))
         if plan.epoch != epoch:
-            raise ClaimLost(f"The plan {start} was taken over by another executor. Nothing of this attempt is visible.")
+            raise ClaimLost(
+                f"The plan {request_time} was taken over by another executor. Nothing of this attempt is visible."
+            )
         content = metadata(now)
-        wish = finish_wish(start, epoch, touches=touched_by(ledger.config, content), look=now.look)
+        wish = finish_wish(request_time, epoch, touches=touched_by(ledger.config, content), look=now.look)
         return now.wished("publish", wish, (format_commit(content),), str)
 
-    return decide_publishing(ledger, decider, start, rule)
+    return decide_publishing(ledger, decider, request_time, rule)
 
 
-def _foreign_plan(now: Round, start: str) -> PendingPlan | None:
+def _foreign_plan(now: Round, request_time: str) -> PendingPlan | None:
     """A plan of Apache Hudi, which decides on the timeline alone."""
-    if start in now.state.gone or any(u.victim == start and u.removes_plan for u in now.state.rollbacks.values()):
+    if request_time in now.state.gone or any(
+        u.victim == request_time and u.removes_plan for u in now.state.rollbacks.values()
+    ):
         return None  # one of ours that is being taken back: its files are still there
-    instant = now.timeline().write(start)
+    instant = now.timeline().write(request_time)
     if instant is None or instant.is_completed or instant.kind not in COMPLETED_AS:
         return None
     return PendingPlan(instant.kind, "hudi")

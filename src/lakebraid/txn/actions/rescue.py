@@ -31,13 +31,13 @@ class RollbackResult:
     """What was cleared up."""
 
     rolled_back: tuple[str, ...] = ()
-    """Starts of dead writes that were taken back."""
+    """Request times of dead writes that were taken back."""
     finished: tuple[str, ...] = ()
     """Rollbacks and restores of others that were brought to their end."""
     removed: tuple[str, ...] = ()
     """Files of writes that are over and left nothing else behind."""
     plans: tuple[str, ...] = ()
-    """Starts of removable plans that were withdrawn: they had failed, or no executor came for long."""
+    """Request times of removable plans that were withdrawn: they had failed, or no executor came for long."""
 
 
 def rescue(
@@ -76,7 +76,7 @@ def rescue(
 
 
 def _dead_writes(ledger: Ledger, timeout_ms: int) -> dict[str, str | None]:
-    """Starts of writes without a sign of life, and who began them."""
+    """Request times of writes without a sign of life, and who began them."""
     storage, state = ledger.storage, ledger.newest().state
     dead = []
     if state.open:
@@ -84,18 +84,20 @@ def _dead_writes(ledger: Ledger, timeout_ms: int) -> dict[str, str | None]:
         dead = [s for s in sorted(state.open) if is_expired(ledger.table, s, now_ms, timeout_ms)]
     if ledger.is_shared:
         dead += find_dead(ledger, timeout_ms=timeout_ms)[0]
-    return {start: state.writer_of(start) for start in dead}
+    return {request_time: state.writer_of(request_time) for request_time in dead}
 
 
 def _decide_withdrawals(ledger: Ledger, decider: str, timeout_ms: int, delay_ms: int) -> dict[str, str | None]:
-    """The rollbacks of removable plans that are old enough and show no life, by the starts of the plans."""
+    """The rollbacks of removable plans that are old enough and show no life, by the request times of the plans."""
 
-    def is_dead(start: str) -> bool:
+    def is_dead(request_time: str) -> bool:
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
-        age_ms = now_ms - parse_instant_time(start, ledger.config.zone)
-        return age_ms >= delay_ms and is_expired(ledger.table, start, now_ms, timeout_ms)
+        age_ms = now_ms - parse_instant_time(request_time, ledger.config.zone)
+        return age_ms >= delay_ms and is_expired(ledger.table, request_time, now_ms, timeout_ms)
 
-    removable = [start for start, plan in sorted(ledger.newest().state.plans.items()) if plan.is_removable]
+    removable = [
+        request_time for request_time, plan in sorted(ledger.newest().state.plans.items()) if plan.is_removable
+    ]
     return {s: decide_withdrawal(ledger, decider, s, lambda _: is_dead(s)) for s in removable if is_dead(s)}  # noqa: B023  called at once
 
 
@@ -127,27 +129,35 @@ def sweep(ledger: Ledger) -> tuple[str, ...]:
 
 
 def _is_orphan(file: DataFile, state: LedgerState, timeline: Timeline) -> bool:
-    start = file.parsed.request_time
-    if start in state.plans:
-        return _epoch(file) < state.plans[start].epoch
-    if start in timeline.undone:
+    request_time = file.parsed.request_time
+    if request_time in state.plans:
+        return _epoch(file) < state.plans[request_time].epoch
+    if request_time in timeline.undone:
         # The restore removes it, after the commit: Hudi's readers must not miss files of a commit that they see.
         return False
-    # A start on the timeline is a write of ours or Hudi's that is pending or completed. One that was never heard of
+    # A request time on the timeline is a write of ours or Hudi's that is pending or completed. One that was never heard of
     # is left alone unless the ledger gave its time away: it may be of a Hudi writer that is about to begin.
-    known = start in state.open or timeline.write(start) is not None or timeline.completion_of(start) is not None
-    return not known and (start in state.gone or start <= state.last)
+    known = (
+        request_time in state.open
+        or timeline.write(request_time) is not None
+        or timeline.completion_of(request_time) is not None
+    )
+    return not known and (request_time in state.gone or request_time <= state.last)
 
 
 def _forgotten(table: TableAt, files: Iterable[DataFile], state: LedgerState, timeline: Timeline) -> list[str]:
     """Late files of writes that were rolled back before the timeline was archived past them.
 
-    A start that is older than the timeline counts as committed, but whatever was committed is in the history: it was written
+    A request time that is older than the timeline counts as committed, but whatever was committed is in the history: it was written
     there before it left the timeline, and the history is read after the timeline was. A history that begins later than
     the file says nothing about it.
     """
     old = [f for f in files if timeline.write(f.parsed.request_time) is None]
-    old = [f for f in old if timeline.is_archived_start(f.parsed.request_time) and f.parsed.request_time <= state.last]
+    old = [
+        f
+        for f in old
+        if timeline.is_archived_request_time(f.parsed.request_time) and f.parsed.request_time <= state.last
+    ]
     if not old:
         return []
     archived = {row.instant.request_time for row in load_history(table)}
@@ -160,14 +170,23 @@ def _is_over(name: str, state: LedgerState, timeline: Timeline, *, is_shared: bo
     """Whether a marker or heartbeat belongs to a write that has ended. Beside Hudi, only to one that is seen to have:
     its writers beat before they appear on the timeline.
     """
-    start = name.split("/")[2]
-    if not is_instant_time(start) or start in state.open or start in state.plans or start in state.rollbacks:
+    request_time = name.split("/")[2]
+    if (
+        not is_instant_time(request_time)
+        or request_time in state.open
+        or request_time in state.plans
+        or request_time in state.rollbacks
+    ):
         return False
-    if any(undoing.victim == start for undoing in state.rollbacks.values()):
+    if any(undoing.victim == request_time for undoing in state.rollbacks.values()):
         return False
-    if any(instant.request_time == start for instant in timeline.pending):
+    if any(instant.request_time == request_time for instant in timeline.pending):
         return False
-    return start in state.gone or timeline.completion_of(start) is not None or (not is_shared and start <= state.last)
+    return (
+        request_time in state.gone
+        or timeline.completion_of(request_time) is not None
+        or (not is_shared and request_time <= state.last)
+    )
 
 
 def _epoch(file: DataFile) -> int:
@@ -185,13 +204,13 @@ def _unnamed(
 
     Once it is archived only its commit says what it was; but only executors of plans leave twins with epochs.
     """
-    by_start: dict[str, list[DataFile]] = {}
+    by_request_time: dict[str, list[DataFile]] = {}
     for file in files:
-        by_start.setdefault(file.parsed.request_time, []).append(file)
+        by_request_time.setdefault(file.parsed.request_time, []).append(file)
     found = []
-    for start, own in by_start.items():
-        instant = timeline.write(start)
-        if instant is None or not instant.is_completed or start in state.plans:
+    for request_time, own in by_request_time.items():
+        instant = timeline.write(request_time)
+        if instant is None or not instant.is_completed or request_time in state.plans:
             continue
         if instant.kind not in COMPLETED_AS and not (instant in timeline.archived and all(map(_has_epoch, own))):
             continue

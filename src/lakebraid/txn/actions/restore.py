@@ -45,14 +45,14 @@ class Undo:
         return self.target.completion_time or self.target.request_time
 
     @property
-    def starts(self) -> tuple[str, ...]:
+    def request_times(self) -> tuple[str, ...]:
         return tuple(i.request_time for i in (*self.pending, *self.completed))
 
 
 def decide_restore(ledger: Ledger, decider: str, to: str) -> tuple[str | None, Undo]:
-    """The start of the restore and what it takes back; no start if nothing was published after that moment.
+    """The request time of the restore and what it takes back; no request time if nothing was published after that moment.
 
-    `to` is the start of a completed write, as savepoints name it, or a completion time. Restores that others left
+    `to` is the request time of a completed write, as savepoints name it, or a completion time. Restores that others left
     unfinished are finished first. InvalidArgument or SnapshotExpired if the table cannot go back that far.
     """
     for restore in sorted(ledger.newest().state.restores):
@@ -62,7 +62,7 @@ def decide_restore(ledger: Ledger, decider: str, to: str) -> tuple[str | None, U
 
     def rule(now: Round) -> Outcome[tuple[str | None, Undo]]:
         known = {**now.state.restored, **now.state.restores}
-        mine = next((start for start, restoring in known.items() if restoring.decider == decider), None)
+        mine = next((request_time for request_time, restoring in known.items() if restoring.decider == decider), None)
         if mine is not None:
             return Already((mine, tried[-1]))  # the answer got lost; it was the last one that was tried
         _check_alone(now, since)
@@ -70,14 +70,14 @@ def decide_restore(ledger: Ledger, decider: str, to: str) -> tuple[str | None, U
         tried.append(undo)
         if not undo.completed:
             return Already((None, undo))
-        start = now.time()
+        request_time = now.time()
         plan = RestorePlan(
             tuple(InstantInfo(i.request_time, i.action) for i in (*undo.pending, *undo.completed)),
             undo.target.request_time,
         )
-        names = (TimelineFileName(start, None, "restore", s).format() for s in (State.REQUESTED, State.INFLIGHT))
+        names = (TimelineFileName(request_time, None, "restore", s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip((format_restore_plan(plan), b""), names, strict=True))
-        return Decision("restore", _state_after(now, start, decider, undo), files, value=(start, undo))
+        return Decision("restore", _state_after(now, request_time, decider, undo), files, value=(request_time, undo))
 
     return ledger.decide(decider, rule)
 
@@ -105,7 +105,7 @@ def plan_restore(now: Round, to: str) -> Undo:
 
 
 def _target(now: Round, timeline: Timeline, to: str) -> Instant:
-    """The write with that start, or else the last one that had completed by that time."""
+    """The write with that request time, or else the last one that had completed by that time."""
     named = timeline.write(to)
     if named is not None and named.is_completed:
         return named
@@ -134,8 +134,8 @@ def _check_alone(now: Round, since: str) -> None:
 
 
 def _check_savepoints(now: Round, undo: Undo) -> None:
-    starts = {i.request_time for i in undo.completed}
-    later = sorted({s.request_time for s in savepoints_on(now.timeline(), now.state)} & starts)
+    request_times = {i.request_time for i in undo.completed}
+    later = sorted({s.request_time for s in savepoints_on(now.timeline(), now.state)} & request_times)
     if later:
         raise InvalidArgument(
             f"{now.ledger.storage.url} cannot return to {undo.until}: the savepoint {later[-1]} holds on to what was "
@@ -154,9 +154,9 @@ def _check_active(now: Round, timeline: Timeline, undo: Undo) -> None:
     archived += [r.instant for r in rows if (r.instant.completion_time or r.instant.request_time) > undo.until]
     # What is decided to be archived leaves at any moment, so it does not count as staying.
     survivors = (i.request_time for i in timeline.writes if i not in undo.completed)
-    staying = min((start for start in survivors if start > now.state.archived), default="9")
-    late = [start for start, time in now.state.gone.items() if time > forgotten_before(now)]
-    if archived or staying > min((*undo.starts, *late)):
+    staying = min((request_time for request_time in survivors if request_time > now.state.archived), default="9")
+    late = [request_time for request_time, time in now.state.gone.items() if time > forgotten_before(now)]
+    if archived or staying > min((*undo.request_times, *late)):
         raise InvalidArgument(
             f"{now.ledger.storage.url} cannot return to {undo.until}: the timeline was archived past that moment. Nothing "
             "was changed. Restore to a later moment; a savepoint keeps its moment from being archived.",
@@ -165,23 +165,23 @@ def _check_active(now: Round, timeline: Timeline, undo: Undo) -> None:
         )
 
 
-def _state_after(now: Round, start: str, decider: str, undo: Undo) -> LedgerState:
+def _state_after(now: Round, request_time: str, decider: str, undo: Undo) -> LedgerState:
     """Nothing is open, nothing planned; the schema is a surviving commit's again."""
     state = now.timed(
         open={},
         plans={},
-        restores={start: Restoring(undo.until, decider)},
+        restores={request_time: Restoring(undo.until, decider)},
         leases={token: lease for token, lease in now.state.leases.items() if lease.time <= undo.until},
         is_fresh=now.state.is_fresh or _is_fresh(now, undo),
-        replaced_file=map_without(now, undo.starts),
+        replaced_file=map_without(now, undo.request_times),
         batches=batches_without(now, undo.completed),
     )
     # The timeline must not be archived past what may still bring late files: of the completed the oldest says that. It
     # comes last, so that it is remembered whatever the limit.
-    for victim in sorted({*(i.request_time for i in undo.pending), min(undo.starts)}, reverse=True):
-        state = remembering_gone(state, victim, start)
+    for victim in sorted({*(i.request_time for i in undo.pending), min(undo.request_times)}, reverse=True):
+        state = remembering_gone(state, victim, request_time)
     stated = None if state.schema_file is None else parse_timeline_file(state.schema_file)
-    if stated is not None and stated.request_time in undo.starts:
+    if stated is not None and stated.request_time in undo.request_times:
         state = replace(state, schema_file=_schema_file(now, undo))
     return state
 
@@ -191,7 +191,7 @@ def _survivors(now: Round, undo: Undo) -> list[Instant]:
 
 
 def _schema_file(now: Round, undo: Undo) -> str | None:
-    """The surviving commit that says the schema, by the rule of readers: the greatest start counts (FORMAT, trap 33)."""
+    """The surviving commit that says the schema, by the rule of readers: the greatest request time counts (FORMAT, trap 33)."""
     for instant in sorted(_survivors(now, undo), key=lambda i: i.request_time, reverse=True):
         metadata = load_commit(now.ledger.table, instant)
         if metadata.schema and metadata.operation not in KEEPS_SCHEMA:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executing a restore: any process may, any number of times, also a day later. docs/decisions/0010-restore.md says why.
 
-What a decided restore names is dead for ever: its starts are neither open nor planned, so they are never published again,
+What a decided restore names is dead for ever: its request times are neither open nor planned, so they are never published again,
 and no name of theirs is ever used again. A process that begins something finishes an unfinished restore first.
 """
 
@@ -34,7 +34,7 @@ from lakebraid.txn.liveness.heartbeat import forget
 T = TypeVar("T")
 _UNPUBLISHED: Final = (State.INFLIGHT, State.REQUESTED)
 Removed = dict[str, dict[str, tuple[str, ...]]]
-"""Names of data files by the start of their write and their partition."""
+"""Names of data files by the request time of their write and their partition."""
 
 
 def check_no_restore(now: Round) -> None:
@@ -80,33 +80,37 @@ def finish_restore(ledger: Ledger, decider: str, restore: str) -> None:
     removed = ledger.decide(decider, rule)
     if removed is not None:
         _decide_done(ledger, decider, restore, removed)
-        for start in removed:
-            forget(ledger.storage, start)
+        for request_time in removed:
+            forget(ledger.storage, request_time)
 
 
 def _remove(ledger: Ledger, restore: str) -> Removed:
     storage, config = ledger.storage, ledger.config
     plan = load_restore_plan(ledger.table, restore)
-    starts = {instant.request_time for instant in plan.instants}
-    names = _timeline_files(ledger.table, starts)
+    request_times = {instant.request_time for instant in plan.instants}
+    names = _timeline_files(ledger.table, request_times)
     # Unpublished first, the last completion first: readers that do not know of the restore (Hudi's) see states that
     # once were, and never a commit whose files are gone. A plan goes with its commit: were it pending while an older one of
     # the same file group seems so too, Hudi would pass over what was written before both.
     completed = {name.request_time: name for name in names if name.state is State.COMPLETED}
     plans = [name for name in names if name.state is not State.COMPLETED and name.action in COMPLETED_AS]
-    for start in sorted({*completed, *(name.request_time for name in plans)}, key=_last_seen(completed), reverse=True):
-        own = [completed[start]] if start in completed else []
-        own += sorted((name for name in plans if name.request_time == start), key=lambda n: _UNPUBLISHED.index(n.state))
+    for request_time in sorted(
+        {*completed, *(name.request_time for name in plans)}, key=_last_seen(completed), reverse=True
+    ):
+        own = [completed[request_time]] if request_time in completed else []
+        own += sorted(
+            (name for name in plans if name.request_time == request_time), key=lambda n: _UNPUBLISHED.index(n.state)
+        )
         for name in own:
             storage.delete([f"{config.timeline_folder}/{name.format()}"])
-    removed: Removed = {start: {} for start in sorted(starts)}
+    removed: Removed = {request_time: {} for request_time in sorted(request_times)}
     paths = []
-    for start, partition, file in _data_files(storage, starts):
-        removed[start][partition] = (*removed[start].get(partition, ()), file)
+    for request_time, partition, file in _data_files(storage, request_times):
+        removed[request_time][partition] = (*removed[request_time].get(partition, ()), file)
         paths.append(in_partition(partition, file))
     storage.delete(paths)
     if any(instant.action == "replacecommit" for instant in plan.instants):
-        remove_maps(storage, starts)
+        remove_maps(storage, request_times)
     for state in _UNPUBLISHED:
         storage.delete([f"{config.timeline_folder}/{name.format()}" for name in names if name.state is state])
     return removed
@@ -114,19 +118,22 @@ def _remove(ledger: Ledger, restore: str) -> Removed:
 
 def _last_seen(completed: Mapping[str, TimelineFileName]) -> Callable[[str], tuple[str, str]]:
     """What is pending is newer than all that is completed."""
-    return lambda start: ((completed[start].completion_time or "") if start in completed else "9", start)
+    return lambda request_time: (
+        (completed[request_time].completion_time or "") if request_time in completed else "9",
+        request_time,
+    )
 
 
-def _timeline_files(table: TableAt, starts: set[str]) -> list[TimelineFileName]:
-    """All timeline files of these writes; a savepoint or another action with the start of one is not among them."""
+def _timeline_files(table: TableAt, request_times: set[str]) -> list[TimelineFileName]:
+    """All timeline files of these writes; a savepoint or another action with the request time of one is not among them."""
     files, _ = table.storage.list_folder(table.config.timeline_folder)
     parsed = (parse_timeline_file(file.name.rpartition("/")[2]) for file in files)
     writes = (name for name in parsed if name is not None and action_family(name.action) == "write")
-    return [name for name in writes if name.request_time in starts]
+    return [name for name in writes if name.request_time in request_times]
 
 
-def _data_files(storage: Storage, starts: set[str]) -> list[tuple[str, str, str]]:
-    """Start, partition and name of every base and log file of these writes, wherever in the table it lies.
+def _data_files(storage: Storage, request_times: set[str]) -> list[tuple[str, str, str]]:
+    """Request time, partition and name of every base and log file of these writes, wherever in the table it lies.
 
     A task that still runs may bring another one afterwards; no reader ever sees it, and `sweep` removes it.
     """
@@ -136,7 +143,7 @@ def _data_files(storage: Storage, starts: set[str]) -> list[tuple[str, str, str]
     for info in (*top, *below):
         partition, _, name = info.name.rpartition("/")
         parsed = parse_data_file(name)
-        if parsed is not None and parsed.request_time in starts:
+        if parsed is not None and parsed.request_time in request_times:
             found.append((parsed.request_time, partition, name))
     return found
 
@@ -172,4 +179,4 @@ def _metadata(restore: str, instants: tuple[InstantInfo, ...], removed: Removed)
                 files_deleted=sum(len(names) for names in parts.values()),
             )
         )
-    return RestoreMetadata(restore, instants, {start: tuple(items) for start, items in rollbacks.items()})
+    return RestoreMetadata(restore, instants, {request_time: tuple(items) for request_time, items in rollbacks.items()})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rolling back: decided once, executed by anyone, any number of times.
 
-Only what is dead for ever is deleted, and death is a fact of the ledger: a start that was rolled back is never
+Only what is dead for ever is deleted, and death is a fact of the ledger: a request time that was rolled back is never
 published afterwards, and no name of it is ever used again. So a sleeper may do any of these deletes at any time.
 """
 
@@ -95,7 +95,7 @@ def _finish_shared(ledger: Ledger, decider: str, rollback: str) -> None:
 def decide_rollback(
     ledger: Ledger, decider: str, victim: str, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS, *, story: str = ""
 ) -> str | None:
-    """Decides to roll an open write back: the rollback's start, also if it was decided before; None if it is not open.
+    """Decides to roll an open write back: the rollback's request time, also if it was decided before; None if it is not open.
 
     From here on the victim is never published. Its files are still to be removed: `finish_rollback`.
     """
@@ -115,7 +115,7 @@ def decide_rollback(
 def decide_withdrawal(
     ledger: Ledger, decider: str, victim: str, may: Callable[[PendingPlan], bool], *, is_removable: bool = False
 ) -> str | None:
-    """Decides to withdraw a removable plan: the rollback's start, also if it was decided before. None if
+    """Decides to withdraw a removable plan: the rollback's request time, also if it was decided before. None if
     the plan is done, is not removable (`is_removable`: it counts as such now), or `may`, asked in every round anew, says
     no.
 
@@ -136,15 +136,15 @@ def decide_withdrawal(
 
 
 def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision[str]:
-    victim, start = undoing.victim, now.time()
+    victim, request_time = undoing.victim, now.time()
     markers = load_markers(now.ledger.storage, victim)
     plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(markers), story)
     data = format_rollback_plan(plan, now.ledger.storage.url)
     if victim in now.state.open:
         return now.wished("roll back", undo_wish(undoing), (data, b""), str)
-    names = [TimelineFileName(start, None, "rollback", s).format() for s in (State.REQUESTED, State.INFLIGHT)]
+    names = [TimelineFileName(request_time, None, "rollback", s).format() for s in (State.REQUESTED, State.INFLIGHT)]
     files = tuple(zip((data, b""), names, strict=True))
-    return Decision("roll back", undone(now.state, start, undoing), files, value=start, touches=0)
+    return Decision("roll back", undone(now.state, request_time, undoing), files, value=request_time, touches=0)
 
 
 def _decide_undoing(ledger: Ledger, decider: str, rule: Rule[str | None]) -> str | None:

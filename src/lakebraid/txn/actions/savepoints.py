@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Savepoints: a completed write whose moment stays readable, until the savepoint is deleted.
 
-A savepoint is one timeline file, `<start>_<when it was set>.savepoint`, and no inflight file beside it: its name would be
+A savepoint is one timeline file, `<request time>_<when it was set>.savepoint`, and no inflight file beside it: its name would be
 that of the next savepoint of the same write, and a late delete of this one would hit the next. Hudi needs none.
 """
 
@@ -32,7 +32,7 @@ class Savepoint:
     """A moment that is kept."""
 
     instant: str
-    """The start of the write that it pins: the name of the savepoint."""
+    """The request time of the write that it pins: the name of the savepoint."""
     completion_time: str
     """When that write completed: `as_of` this time the table is what the savepoint keeps."""
     set_at: str
@@ -97,7 +97,7 @@ def remove_unpinned(ledger: Ledger, decider: str) -> None:
     """Removes the files of savepoints that are deleted: anyone may, at any time, for no such name is used again."""
 
     def rule(now: Round) -> Already[None]:
-        doomed = [_file_name(start, set_at) for set_at, start in now.state.unpinned.items()]
+        doomed = [_file_name(request_time, set_at) for set_at, request_time in now.state.unpinned.items()]
         if doomed:
             ledger.sweep_staged(now.number - 1)  # a late copy must find no source
             doomed += _foreign_inflights(now)
@@ -179,14 +179,19 @@ def _doomed(now: Round) -> Iterator[tuple[str, set[str]]]:
 def _still_there(now: Round) -> dict[str, str]:
     """Deleted savepoints whose file has not been seen to be gone; once it is, it cannot come back."""
     there = _listed(now)
-    return {at: start for at, start in now.state.unpinned.items() if _file_name(start, at) in there}
+    return {
+        at: request_time for at, request_time in now.state.unpinned.items() if _file_name(request_time, at) in there
+    }
 
 
 def _foreign_inflights(now: Round) -> list[str]:
     """The inflight files that Hudi made for savepoints which are deleted, unless it has set one of that write again."""
     kept = {savepoint.request_time for savepoint in savepoints_on(now.timeline(), now.state)}
-    starts = {*now.state.unpinned.values()} - kept
-    names = (TimelineFileName(start, None, "savepoint", State.INFLIGHT).format() for start in sorted(starts))
+    request_times = {*now.state.unpinned.values()} - kept
+    names = (
+        TimelineFileName(request_time, None, "savepoint", State.INFLIGHT).format()
+        for request_time in sorted(request_times)
+    )
     return [name for name in names if name in _listed(now)]
 
 
@@ -196,5 +201,5 @@ def _listed(now: Round) -> set[str]:
     return {file.name.rpartition("/")[2] for file in files}
 
 
-def _file_name(start: str, set_at: str) -> str:
-    return TimelineFileName(start, set_at, "savepoint", State.COMPLETED).format()
+def _file_name(request_time: str, set_at: str) -> str:
+    return TimelineFileName(request_time, set_at, "savepoint", State.COMPLETED).format()

@@ -53,8 +53,8 @@ def begin_write(
     is_alone: bool = False,
     lazily: bool = False,
 ) -> str:
-    """The start of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
-    it before it is seen on the timeline; `seen` in every round with a start that it may have, to note what is under way at
+    """The request time of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
+    it before it is seen on the timeline; `seen` in every round with a request time that it may have, to note what is under way at
     that moment or before. With `is_alone` it refuses by what is so at that very moment. If it may begin `lazily`,
     `ledger.counts()` is to be asked before the first data file is put.
 
@@ -62,7 +62,7 @@ def begin_write(
     """
 
     def rule(now: Round) -> Outcome[str]:
-        mine = next((start for start, write in now.state.open.items() if write.decider == decider), None)
+        mine = next((request_time for request_time, write in now.state.open.items() if write.decider == decider), None)
         if mine is not None:
             return Already(mine)
         if batch is not None:
@@ -71,15 +71,15 @@ def begin_write(
             raise InvalidArgument("Base files may only be added to a table without rows. Nothing was begun.")
         if now.state.restores:
             check_no_restore(now)
-        start = now.time()
+        request_time = now.time()
         if seen is not None:
-            seen(now, start)
+            seen(now, request_time)
         write = OpenWrite(decider, action, adds_base, columns, batch, shown_name(writer))
         if not (is_alone or adds_base or action == "replacecommit"):
             return now.wished("begin", begin_wish(write), (b"",), str)
-        names = (TimelineFileName(start, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
+        names = (TimelineFileName(request_time, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT))
         files = tuple(zip(_pending_contents(action, ledger.storage.url), names, strict=True))
-        return Decision("begin", begun(now.state, start, write), files, value=start, touches=0)
+        return Decision("begin", begun(now.state, request_time, write), files, value=request_time, touches=0)
 
     try:
         return ledger.decide(decider, rule, before_applied=beat, lazily=lazily)
@@ -97,7 +97,7 @@ def _pending_contents(action: str, url: str) -> tuple[bytes, bytes]:
 def publish_write(
     ledger: Ledger,
     decider: str,
-    start: str,
+    request_time: str,
     metadata: Callable[[Round], CommitMetadata],
     *,
     states_schema: bool = False,
@@ -106,14 +106,14 @@ def publish_write(
     BatchRepeated if another process has published its batch.
 
     `metadata` is asked in every round anew: it may look at the schema of that moment, may refuse, and says in the round
-    whether it brings a new one. Readers take the schema of the commit with the greatest start (FORMAT, trap 33): if
-    another write began later and is completed, an empty commit with a fresh start carries the new schema past it.
+    whether it brings a new one. Readers take the schema of the commit with the greatest request time (FORMAT, trap 33): if
+    another write began later and is completed, an empty commit with a fresh request time carries the new schema past it.
     """
 
     def rule(now: Round) -> Outcome[str]:
-        if start not in now.state.open:
-            return Already(completed_at(now, start))
-        write = now.state.open[start]
+        if request_time not in now.state.open:
+            return Already(completed_at(now, request_time))
+        write = now.state.open[request_time]
         action, batch = write.action, write.batch
         if batch is not None:
             check_new(now, batch)
@@ -123,56 +123,56 @@ def publish_write(
         data, has_rows = format_commit(content, replace=is_replacing), bool(content.write_stats)
         touches = EVERYTHING if is_replacing else touched_by(ledger.config, content)
         if not (is_new or is_replacing):
-            wish = publish_wish(now.state, start, has_rows=has_rows, touches=touches, look=now.look)
+            wish = publish_wish(now.state, request_time, has_rows=has_rows, touches=touches, look=now.look)
             return now.wished("publish", wish, (data,), str)
-        is_late = is_new and any(i.request_time > start for i in now.since(start).writes)
+        is_late = is_new and any(i.request_time > request_time for i in now.since(request_time).writes)
         plain = ledger.config.write_action if is_replacing else action
         carried, file, completion = _carrying(now, plain, content) if is_late else ((), None, now.time())
-        name = TimelineFileName(start, completion, action, State.COMPLETED).format()
+        name = TimelineFileName(request_time, completion, action, State.COMPLETED).format()
         state = replace(
-            published(now.state, start, completion, has_rows=has_rows),
+            published(now.state, request_time, completion, has_rows=has_rows),
             schema_file=(file or name) if is_new else now.state.schema_file,
             replaced_file=now.replaced_file or now.state.replaced_file,
         )
         return Decision("publish", state, (*carried, (data, name)), value=completion, touches=touches)
 
-    return decide_publishing(ledger, decider, start, rule)
+    return decide_publishing(ledger, decider, request_time, rule)
 
 
 def publish_or_roll_back(
-    ledger: Ledger, decider: str, start: str, writer: str, metadata: Callable[[Round], CommitMetadata]
+    ledger: Ledger, decider: str, request_time: str, writer: str, metadata: Callable[[Round], CommitMetadata]
 ) -> str:
     """The completion time of the write. A refusal is raised after the write was rolled back."""
     try:
-        return publish_write(ledger, decider, start, metadata)
+        return publish_write(ledger, decider, request_time, metadata)
     except (RolledBack, CommitUnknown):
         raise
     except StorageError:
         # Nothing was decided, and no other process publishes this write: all that is left to do is to clear up.
         with contextlib.suppress(StorageError):
-            roll_back(ledger, decider, start)
+            roll_back(ledger, decider, request_time)
         raise
     except BatchRepeated as error:
         with contextlib.suppress(RolledBack):  # another process rolled it back: that is all that is to be done
-            roll_back_refused(ledger, decider, start, refused(error, writer))
+            roll_back_refused(ledger, decider, request_time, refused(error, writer))
         raise
     except LakebraidError as error:
-        completion = roll_back_refused(ledger, decider, start, refused(error, writer))
+        completion = roll_back_refused(ledger, decider, request_time, refused(error, writer))
         if completion is None:
             raise
         return completion
 
 
-def roll_back_refused(ledger: Ledger, decider: str, start: str, story: str) -> str | None:
+def roll_back_refused(ledger: Ledger, decider: str, request_time: str, story: str) -> str | None:
     """Rolls a refused write back before the caller is told, so that no request of ours that is still on its way can land
     (LEDGER, H12). If one has landed, the write is published: its completion time.
     """
     try:
-        rollback = decide_rollback(ledger, decider, start, story=story)
+        rollback = decide_rollback(ledger, decider, request_time, story=story)
         if rollback is None:
-            return write_completion(ledger, start)
+            return write_completion(ledger, request_time)
     except StorageError as error:
-        raise unknown(ledger, start) from error
+        raise unknown(ledger, request_time) from error
     with contextlib.suppress(StorageError):  # it is refused; others can remove its files, too
         finish_rollback(ledger, decider, rollback)
     return None
@@ -183,25 +183,27 @@ def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[t
 
     It comes before the rows, so no reader ever meets them without their columns.
     """
-    start = now.time()
-    done = next_instant_time(start)
-    name = TimelineFileName(start, done, action, State.COMPLETED).format()
-    pending = (TimelineFileName(start, None, action, state).format() for state in (State.REQUESTED, State.INFLIGHT))
+    request_time = now.time()
+    done = next_instant_time(request_time)
+    name = TimelineFileName(request_time, done, action, State.COMPLETED).format()
+    pending = (
+        TimelineFileName(request_time, None, action, state).format() for state in (State.REQUESTED, State.INFLIGHT)
+    )
     schema = {"schema": content.schema or ""}
     stated = format_commit(CommitMetadata(extra=schema, operation="ALTER_SCHEMA"))
     return (*((b"", file) for file in pending), (stated, name)), name, next_instant_time(done)
 
 
-def write_status(ledger: Ledger, start: str) -> WriteStatus:
+def write_status(ledger: Ledger, request_time: str) -> WriteStatus:
     """How a write ended, or that it has not; the newest decision is applied on the way.
 
     A process that may only read gets the same answer, once others have applied it: AccessDenied before.
     """
 
     def rule(now: Round) -> Already[WriteStatus]:
-        if start in now.state.open or start in now.state.plans:
+        if request_time in now.state.open or request_time in now.state.plans:
             return Already("open")
-        return Already("refused" if find_completion(now, start) is None else "published")
+        return Already("refused" if find_completion(now, request_time) is None else "published")
 
     try:
         return ledger.decide("", rule)
@@ -212,61 +214,61 @@ def write_status(ledger: Ledger, start: str) -> WriteStatus:
         return rule(now).value
 
 
-def write_completion(ledger: Ledger, start: str) -> str:
+def write_completion(ledger: Ledger, request_time: str) -> str:
     """When the write completed; RolledBack if it never will."""
-    return ledger.decide("", lambda now: Already(completed_at(now, start)))
+    return ledger.decide("", lambda now: Already(completed_at(now, request_time)))
 
 
-def find_completion(now: Round, start: str) -> str | None:
+def find_completion(now: Round, request_time: str) -> str | None:
     """When the write completed: by the timeline, then by the history; None if neither has it."""
-    instant = now.timeline().write(start)
+    instant = now.timeline().write(request_time)
     if instant is not None and instant.is_completed:
         return instant.completion_time
-    for row in load_history(now.ledger.table, start, actions=WRITE_ACTIONS):
-        if row.instant.request_time == start:
-            return row.instant.completion_time or start
+    for row in load_history(now.ledger.table, request_time, actions=WRITE_ACTIONS):
+        if row.instant.request_time == request_time:
+            return row.instant.completion_time or request_time
     return None
 
 
-def completed_at(now: Round, start: str) -> str:
+def completed_at(now: Round, request_time: str) -> str:
     """When the write completed; RolledBack if it is neither open nor anywhere to be found."""
-    found = find_completion(now, start)
+    found = find_completion(now, request_time)
     if found is None:
-        _check_not_restored(now, start)
+        _check_not_restored(now, request_time)
         raise RolledBack(
-            f"The write {start} of {now.ledger.storage.url} was rolled back before it could be published: its owner gave "
+            f"The write {request_time} of {now.ledger.storage.url} was rolled back before it could be published: its owner gave "
             "up, or another process found its heartbeat expired. Nothing of it is visible, now or later. Write again; "
             "if this process was paused or very slow, raise the heartbeat timeout.",
-            instant=start,
+            instant=request_time,
         )
     return found
 
 
-def _check_not_restored(now: Round, start: str) -> None:
+def _check_not_restored(now: Round, request_time: str) -> None:
     ledger = now.ledger
-    restore = find_restore(ledger.table, now.timeline(), start)
+    restore = find_restore(ledger.table, now.timeline(), request_time)
     if restore is not None:
         raise RolledBack(
-            f"The write {start} of {ledger.storage.url} was taken back by the restore {restore}, as was everything that "
+            f"The write {request_time} of {ledger.storage.url} was taken back by the restore {restore}, as was everything that "
             "had not completed by the moment to which the table returned. Nothing of it is visible, now or later. Write "
             "again, if it is still wanted.",
-            instant=start,
+            instant=request_time,
             restore=restore,
         )
 
 
-def decide_publishing(ledger: Ledger, decider: str, start: str, rule: Rule[str]) -> str:
+def decide_publishing(ledger: Ledger, decider: str, request_time: str, rule: Rule[str]) -> str:
     """The completion time that the rule decides; CommitUnknown if the store does not tell whether it did."""
     try:
         return ledger.decide(decider, rule)
     except DecisionUnknown as error:
-        raise unknown(ledger, start) from error
+        raise unknown(ledger, request_time) from error
 
 
-def unknown(ledger: Ledger, start: str) -> CommitUnknown:
+def unknown(ledger: Ledger, request_time: str) -> CommitUnknown:
     """What to tell if it is not known whether a write was published."""
     return CommitUnknown(
-        f"Whether the write {start} of {ledger.storage.url} was published is not known: the store stopped answering. "
-        f"Nothing was removed, and it will not be half visible. Ask `table.status({start!r})` before writing again.",
-        instant=start,
+        f"Whether the write {request_time} of {ledger.storage.url} was published is not known: the store stopped answering. "
+        f"Nothing was removed, and it will not be half visible. Ask `table.status({request_time!r})` before writing again.",
+        instant=request_time,
     )

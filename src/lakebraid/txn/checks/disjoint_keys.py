@@ -33,7 +33,7 @@ class OtherKeys:
     """What is known of our keys and of published rivals; it stays true between rounds."""
 
     judged: dict[tuple[str, int], bool] = field(default_factory=dict)
-    """By the start of a rival, and by how many files we had when it was looked at: more of them may bring more keys."""
+    """By the request time of a rival, and by how many files we had when it was looked at: more of them may bring more keys."""
     _own: dict[str, list[BlockKeys]] = field(default_factory=dict)
 
     def are_apart(self, now: Round, rival: Instant, files: Sequence[StagedFile]) -> bool:

@@ -48,7 +48,7 @@ class Rivals:
     is_blind: bool = False
     """Whether what this write holds is the same whatever others have written."""
     seen: frozenset[str] = frozenset()
-    """Starts of completed instants that were there when this write read what it depends on."""
+    """Request times of completed instants that were there when this write read what it depends on."""
     are_apart: Callable[[Round, Instant], bool] | None = None
     """Of a blind write: whether a published one has other keys than it."""
     _footprints: dict[str, frozenset[GroupId]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Rivals:
         return [(instant, rule) for instant, rule in every if now.is_shared or not self._is_accounted_for(instant)]
 
     def _is_accounted_for(self, rival: Instant) -> bool:
-        """Whether this write, done again after that rival, would be the same, byte for byte but for its own start: then the
+        """Whether this write, done again after that rival, would be the same, byte for byte but for its own request time: then the
         rival is passed over.
 
         One that began earlier and is published comes before ours in every order, and our base files hide its own. A
@@ -99,7 +99,7 @@ class Rivals:
         """
         if self.is_blind and kind_of(rival) is Kind.COMPACTION:
             return True
-        if not rival.is_completed or rival.request_time > self.begun.start:
+        if not rival.is_completed or rival.request_time > self.begun.request_time:
             return False
         return rival.request_time in self.seen or (self.is_blind and rival.action != "replacecommit")
 
@@ -117,19 +117,19 @@ class Rivals:
         return known
 
 
-def begun(now: Round, start: str) -> Begun:
+def begun(now: Round, request_time: str) -> Begun:
     """What is under way at the moment a write begins; to be asked inside the decision that begins it."""
     if not now.is_shared:
         # Another process may decide it later, and tells no more than the time: by times the same is found. What is
         # archived meanwhile is looked up in vain.
-        return Begun(start, None, now.state.archived)
-    pending, timeline = {*now.state.open, *now.state.plans}, now.since(start)
-    return Begun(start, frozenset(pending | {*pending_writes(timeline)}), timeline.first_active_write or "")
+        return Begun(request_time, None, now.state.archived)
+    pending, timeline = {*now.state.open, *now.state.plans}, now.since(request_time)
+    return Begun(request_time, frozenset(pending | {*pending_writes(timeline)}), timeline.first_active_write or "")
 
 
 def with_archived(now: Round, begun: Begun) -> Timeline:
     """The timeline since the write began, and what was archived since: a rival does not vanish by that."""
-    timeline = now.since(begun.start, begun.pending or frozenset())
+    timeline = now.since(begun.request_time, begun.pending or frozenset())
     active_from = (timeline.first_active_write or "") if now.is_shared else now.state.archived
     if active_from == begun.active_from:
         return timeline
@@ -169,10 +169,10 @@ def _conflict(now: Round, begun: Begun, clash: Clash, writer: str) -> WriteConfl
             f"With {UPDATES}=SparkAllowUpdateStrategy clusterings give way instead."
         )
     return WriteConflict(
-        f"The write {begun.start} of {ledger.storage.url} (by {writer}) was refused: the {other.kind} {other.request_time} "
+        f"The write {begun.request_time} of {ledger.storage.url} (by {writer}) was refused: the {other.kind} {other.request_time} "
         f"(by {rival}, {done}) touches the same file groups: {groups_text(clash.groups)}. The rule: {clash.rule}. Nothing of this "
         f"write is visible, now or later; the other one is safe. {hint}",
-        instant=begun.start,
+        instant=begun.request_time,
         other=other.request_time,
         writer=writer,
         other_writer=rival,

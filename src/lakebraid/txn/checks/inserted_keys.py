@@ -34,7 +34,7 @@ _TIME = "_hoodie_commit_time"
 class SameKeys:
     """What is known of our new keys and of rivals; the latter stays true between rounds."""
 
-    start: str
+    request_time: str
     judged: set[str] = field(default_factory=set)
     _own: dict[str, pa.Array] | None = None
 
@@ -47,7 +47,7 @@ class SameKeys:
                 continue
             common = self._common(now, rival, inserting)
             if common is not None:
-                raise _conflict(now, self.start, rival, common, writer)
+                raise _conflict(now, self.request_time, rival, common, writer)
             self.judged.add(rival.request_time)
 
     def _common(self, now: Round, rival: Instant, files: list[StagedFile]) -> str | None:
@@ -74,7 +74,7 @@ class SameKeys:
         if self._own is None:
             by_partition: dict[str, list[pa.Array]] = {}
             for file in files:
-                keys = self.keys(storage, file.path, file.size, since=self.start)
+                keys = self.keys(storage, file.path, file.size, since=self.request_time)
                 by_partition.setdefault(file.partition, []).extend(keys)
             self._own = {p: pa.chunked_array(k, pa.string()).combine_chunks() for p, k in by_partition.items()}
         chosen = [keys for p, keys in self._own.items() if partition in (None, p)]
@@ -102,15 +102,15 @@ class SameKeys:
             yield kept.column(RECORD_KEY).combine_chunks().cast(pa.string())
 
 
-def _conflict(now: Round, start: str, rival: Instant, key: str, writer: str) -> WriteConflict:
+def _conflict(now: Round, request_time: str, rival: Instant, key: str, writer: str) -> WriteConflict:
     ledger = now.ledger
     other_writer = writer_of(now, rival)
     what = f"the key {key!r:.200}" if key != "?" else "keys that are no longer known"
     return WriteConflict(
-        f"The write {start} of {ledger.storage.url} (by {writer}) was refused: the {rival.kind} {rival.request_time} (by "
+        f"The write {request_time} of {ledger.storage.url} (by {writer}) was refused: the {rival.kind} {rival.request_time} (by "
         f"{other_writer}, completed {rival.completion_time}) has inserted {what} as well, and it would be there twice. "
         "Nothing of this write is visible, now or later; the other one is safe. Write again: it will then update that row.",
-        instant=start,
+        instant=request_time,
         other=rival.request_time,
         writer=writer,
         other_writer=other_writer,

@@ -33,7 +33,7 @@ class Looked:
     judged: set[str] = field(default_factory=set)
     """Writes that completed since and are known to touch none of the new keys."""
 
-    def check(self, now: Round, start: str, files: Iterable[StagedFile]) -> None:
+    def check(self, now: Round, request_time: str, files: Iterable[StagedFile]) -> None:
         """WriteConflict if a write that completed since has rows of keys that these files open, or if a younger one
         opened rows that they update.
 
@@ -43,7 +43,10 @@ class Looked:
         for instant in self.younger:
             if meets(now, instant, own, _opened_rows):
                 raise _conflict(
-                    now, start, f"the write {instant.request_time}, which began later, opened one of its rows", instant
+                    now,
+                    request_time,
+                    f"the write {instant.request_time}, which began later, opened one of its rows",
+                    instant,
                 )
         self.younger = ()
         opened = by_group(file for file in files if file.new_keys)
@@ -51,12 +54,12 @@ class Looked:
             return
         timeline = now.since(self.position)
         if timeline.first_active_write != self.first_active:
-            raise _conflict(now, start, "writes that may have brought the same new keys were archived meanwhile")
+            raise _conflict(now, request_time, "writes that may have brought the same new keys were archived meanwhile")
         for instant in timeline.writes:
             if (instant.completion_time or "") > self.position and instant.request_time not in self.judged:
                 if _may_bring_the_same(now, instant, opened):
                     raise _conflict(
-                        now, start, f"the write {instant.request_time} brought a key of it that was new", instant
+                        now, request_time, f"the write {instant.request_time} brought a key of it that was new", instant
                     )
                 self.judged.add(instant.request_time)
 
@@ -91,12 +94,12 @@ def _opened_rows(storage: Storage, own: Iterable[StagedFile], other: str) -> boo
     return bool(theirs) and share_a_key(theirs, [k for f in own for k in log_keys(storage, f.path, has_rows)])
 
 
-def _conflict(now: Round, start: str, reason: str, instant: Instant | None = None) -> WriteConflict:
+def _conflict(now: Round, request_time: str, reason: str, instant: Instant | None = None) -> WriteConflict:
     facts = {} if instant is None else {"other": instant.request_time}
     return WriteConflict(
-        f"The partial update {start} of {now.ledger.storage.url} was refused: {reason}. Nothing of it "
+        f"The partial update {request_time} of {now.ledger.storage.url} was refused: {reason}. Nothing of it "
         "is visible. Run it again from its begin: it will then update the rows that are there now "
         "(`table.upsert(rows, columns=...)` does so by itself).",
-        instant=start,
+        instant=request_time,
         **facts,
     )

@@ -62,17 +62,17 @@ def load_newest_map(ledger: Ledger) -> ReplacedMap:
     return load_map(ledger.storage, ledger.newest().state.replaced_file)
 
 
-def write_map(now: Round, start: str, old: ReplacedMap, partitions: Collection[str] | None) -> ReplacedMap:
-    """The map after an overwrite that began at `start`, of these partitions or of everything; it is there, and nobody
+def write_map(now: Round, request_time: str, old: ReplacedMap, partitions: Collection[str] | None) -> ReplacedMap:
+    """The map after an overwrite that began at `request_time`, of these partitions or of everything; it is there, and nobody
     sees it before a decision names it.
     """
     before = old.before if old.name is None else (old.name, *old.before)
-    replaced = old.replaced.after(start, partitions)
+    replaced = old.replaced.after(request_time, partitions)
     made = ReplacedMap("", replaced, _reachable(before, now.state.archived))
     storage, clock = now.ledger.storage, now.ledger.clock
     # An unanswered create goes on under a fresh name: no name is ever written twice. (LEDGER, H7)
     for _ in tries(clock):
-        name = f"{start}.{clock.token()}"
+        name = f"{request_time}.{clock.token()}"
         try:
             storage.create(f"{MAPS}/{name}", format_map(made))
         except (OutcomeUnknown, ObjectExists):
@@ -89,37 +89,37 @@ def write_map(now: Round, start: str, old: ReplacedMap, partitions: Collection[s
 def map_without(now: Round, undone: Collection[str]) -> str | None:
     """The name of the map that was in force before these overwrites: the newest that is none of theirs."""
     name = now.state.replaced_file
-    if name is None or start_of(name) not in undone:
+    if name is None or request_time_of(name) not in undone:
         return name
     known = load_map(now.ledger.storage, name).before
-    return next((earlier for earlier in known if start_of(earlier) not in undone), None)
+    return next((earlier for earlier in known if request_time_of(earlier) not in undone), None)
 
 
-def remove_maps(storage: Storage, starts: Collection[str]) -> None:
-    """Removes the maps of overwrites that were rolled back: nothing is decided for such a start again."""
+def remove_maps(storage: Storage, request_times: Collection[str]) -> None:
+    """Removes the maps of overwrites that were rolled back: nothing is decided for such a request time again."""
     names = (info.name for info in storage.list(MAPS))
-    storage.delete([name for name in names if start_of(name.rpartition("/")[2]) in starts])
+    storage.delete([name for name in names if request_time_of(name.rpartition("/")[2]) in request_times])
 
 
 def forget_maps(ledger: Ledger, state: LedgerState) -> None:
     """Removes maps that are no longer needed: of archived overwrites, except those to which a restore may return.
 
     What is archived stays published, so no restore goes behind the newest of them; and it is not open, so no decision
-    names another map of its start.
+    names another map of its request time.
     """
     if state.replaced_file is None:
         return
     names = [info.name.rpartition("/")[2] for info in ledger.storage.list(MAPS)]
-    if all(name == state.replaced_file or start_of(name) > state.archived for name in names):
+    if all(name == state.replaced_file or request_time_of(name) > state.archived for name in names):
         return
     known = load_map(ledger.storage, state.replaced_file)
     kept = {*_reachable((state.replaced_file, *known.before), state.archived)}
-    dead = [name for name in names if name not in kept and start_of(name) <= state.archived]
+    dead = [name for name in names if name not in kept and request_time_of(name) <= state.archived]
     ledger.storage.delete([f"{MAPS}/{name}" for name in dead])
 
 
-def start_of(name: str) -> str:
-    """The start of the overwrite that a map was written for."""
+def request_time_of(name: str) -> str:
+    """The request time of the overwrite that a map was written for."""
     return name.partition(".")[0]
 
 
@@ -128,7 +128,7 @@ def _reachable(names: Collection[str], archived: str) -> tuple[str, ...]:
     found: list[str] = []
     for name in names:
         found.append(name)
-        if start_of(name) <= archived:
+        if request_time_of(name) <= archived:
             break
     return tuple(found)
 
@@ -160,17 +160,17 @@ def parse_map(data: bytes, name: str, where: str) -> ReplacedMap:
                 "Another process writes this table with a newer lakebraid: use that one here, too.",
                 path=where,
             )
-        whole = None if record["whole"] is None else _start(record["whole"])
-        partitions = {_path(path): _start(start) for path, start in record["partitions"].items()}
+        whole = None if record["whole"] is None else _request_time(record["whole"])
+        partitions = {_path(path): _request_time(request_time) for path, request_time in record["partitions"].items()}
         before = tuple(_name(earlier) for earlier in record["before"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(where, f"it is no map of overwrites ({type(error).__name__}: {error!s:.100})") from None
     return ReplacedMap(name, Replaced(partitions, whole), before)
 
 
-def _start(value: Any) -> str:
+def _request_time(value: Any) -> str:
     if not isinstance(value, str) or not is_instant_time(value):
-        raise TypeError("a start expected")
+        raise TypeError("a request time expected")
     return value
 
 
@@ -180,7 +180,7 @@ def _path(value: str) -> str:
 
 
 def _name(value: Any) -> str:
-    start, dot, token = str(value).partition(".")
-    if not (isinstance(value, str) and is_instant_time(start) and dot and token.isalnum()):
+    request_time, dot, token = str(value).partition(".")
+    if not (isinstance(value, str) and is_instant_time(request_time) and dot and token.isalnum()):
         raise TypeError("the name of a map expected")
     return value

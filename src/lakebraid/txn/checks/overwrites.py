@@ -42,8 +42,8 @@ class Overwrite:
     _maps: list[tuple[ReplacedMap, ReplacedMap, frozenset[str] | None]] = field(default_factory=list)
 
     @property
-    def start(self) -> str:
-        return self.begun.start
+    def request_time(self) -> str:
+        return self.begun.request_time
 
     def replace(self, now: Round, files: Sequence[StagedFile], writer: str) -> dict[str, tuple[str, ...]]:
         """The file ids that go, by partition, as of this round, which is told the map of those that come.
@@ -71,11 +71,11 @@ class Overwrite:
     def _rivals(self, now: Round) -> Iterator[Instant]:
         """What was published since the beginning, plans that were made since, and clusterings that must be let go first."""
         timeline = with_archived(now, self.begun)
-        yield from (i for i in timeline.writes if (i.completion_time or "") > self.start)
+        yield from (i for i in timeline.writes if (i.completion_time or "") > self.request_time)
         for plan in timeline.pending:
             is_first = plan.kind == "clustering" and not self.updates_allowed
             is_taken_back = plan.request_time in now.state.gone
-            if plan.kind in COMPLETED_AS and not is_taken_back and (is_first or plan.request_time > self.start):
+            if plan.kind in COMPLETED_AS and not is_taken_back and (is_first or plan.request_time > self.request_time):
                 yield plan
 
     def _partitions_of(self, now: Round, instant: Instant) -> frozenset[str]:
@@ -93,7 +93,7 @@ class Overwrite:
         metadata = load_commit(now.ledger.table, instant)
         is_service = metadata.operation in REARRANGING or metadata.compacted
         found = frozenset((*(p for p, stats in metadata.write_stats.items() if stats), *metadata.replaced))
-        known = frozenset() if is_service and instant.request_time < self.start else found
+        known = frozenset() if is_service and instant.request_time < self.request_time else found
         self._touched[instant.request_time] = known
         return known
 
@@ -103,14 +103,14 @@ class Overwrite:
             if old.name == now.state.replaced_file and of == scope:
                 return made
         old = load_map(now.ledger.storage, now.state.replaced_file)
-        made = write_map(now, self.start, old, scope)
+        made = write_map(now, self.request_time, old, scope)
         self._maps.append((old, made, scope))
         return made
 
     def _conflict(self, now: Round, other: Instant, met: Collection[str], writer: str) -> WriteConflict:
         rival = writer_of(now, other)
         who = f"the {other.kind} {other.request_time} (by {rival}, {other.completion_time or 'pending'})"
-        if not other.is_completed and other.request_time < self.start:
+        if not other.is_completed and other.request_time < self.request_time:
             rule = "a pending clustering goes first"
             why = f"{who} is to rearrange file groups of {partitions_text(met)}"
             hint = (
@@ -123,9 +123,9 @@ class Overwrite:
             why = f"{who} touched {partitions_text(met)} after the overwrite had begun, and what it did would be dropped unseen"
             hint = "Overwrite again: that will begin after the other one, and replace what it wrote, too."
         return WriteConflict(
-            f"The overwrite {self.start} of {now.ledger.storage.url} (by {writer}) was refused: {why}. Nothing was replaced; "
+            f"The overwrite {self.request_time} of {now.ledger.storage.url} (by {writer}) was refused: {why}. Nothing was replaced; "
             f"the table and the other one are safe. {hint}",
-            instant=self.start,
+            instant=self.request_time,
             other=other.request_time,
             writer=writer,
             other_writer=rival,

@@ -22,7 +22,7 @@ from lakebraid.txn.ledger.rounds import Round
 class TouchedKeys:
     """What a conditional change is held against: everything that completed since it began."""
 
-    start: str
+    request_time: str
     first_active: str | None
     """The first write of the timeline then: if it is another one now, some were archived since."""
     judged: set[str] = field(default_factory=set)
@@ -30,11 +30,11 @@ class TouchedKeys:
     def check(self, now: Round, files: Iterable[StagedFile]) -> None:
         """WriteConflict if a write that completed since this one began has rows or deletes of its keys."""
         own = by_group(files)
-        timeline = now.since(self.start)
+        timeline = now.since(self.request_time)
         if own and timeline.first_active_write != self.first_active:
             raise self._conflict(now, "writes that may have changed the same rows were archived meanwhile")
         for instant in timeline.writes:
-            is_newer = (instant.completion_time or "") > self.start and instant.request_time not in self.judged
+            is_newer = (instant.completion_time or "") > self.request_time and instant.request_time not in self.judged
             if not is_newer or instant.kind in SERVICES:
                 continue
             if instant.action == "replacecommit" or meets(now, instant, own, _same_keys):
@@ -44,9 +44,9 @@ class TouchedKeys:
     def _conflict(self, now: Round, reason: str, instant: Instant | None = None) -> WriteConflict:
         facts = {} if instant is None else {"other": instant.request_time}
         return WriteConflict(
-            f"The change {self.start} of {now.ledger.storage.url} was refused: {reason} after it had been read. Nothing of "
+            f"The change {self.request_time} of {now.ledger.storage.url} was refused: {reason} after it had been read. Nothing of "
             "it is visible. Run it again: it will then start from the rows of now.",
-            instant=self.start,
+            instant=self.request_time,
             **facts,
         )
 

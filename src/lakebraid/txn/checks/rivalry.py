@@ -93,20 +93,20 @@ class Rivalry:
         """Whether it is worth while to let earlier ones end: not for who has read already, or is refused for good."""
         return self._rivals is not None and self._repeats and not self._is_isolated
 
-    def note(self, now: Round, start: str) -> None:
+    def note(self, now: Round, request_time: str) -> None:
         """To be asked inside of the decision that begins the write, or before another process makes it."""
         if self.is_alone:
             check_alone(now)
         if self._is_optimistic or self._overwrites:
-            self._noted = begun(now, start)
+            self._noted = begun(now, request_time)
         elif self._is_isolated:
             with now.minding(0):  # if some are archived before the write begins, it is refused in vain
-                self._noted = TouchedKeys(start, now.since(start).first_active_write)
+                self._noted = TouchedKeys(request_time, now.since(request_time).first_active_write)
 
-    def settle(self, start: str) -> None:
+    def settle(self, request_time: str) -> None:
         """The write has begun: the last round in which it had not tells what is needed."""
-        noted = self._noted and replace(self._noted, start=start)
-        self._same_keys = self._same_keys_class(start) if self._has_unique_keys else None
+        noted = self._noted and replace(self._noted, request_time=request_time)
+        self._same_keys = self._same_keys_class(request_time) if self._has_unique_keys else None
         if isinstance(noted, Begun) and self._overwrites:
             self.begun = noted  # held against whole partitions: txn/checks/overwrites.py
         elif isinstance(noted, Begun):
@@ -117,9 +117,9 @@ class Rivalry:
     def saw(self, timeline: Timeline) -> None:
         """What this write depends on was read when the timeline was so."""
         if self._rivals is not None and self._repeats:
-            start = self._rivals.begun.start
+            request_time = self._rivals.begun.request_time
             self._rivals.seen = frozenset(
-                i.request_time for i in timeline.writes if i.request_time < start < (i.completion_time or "")
+                i.request_time for i in timeline.writes if i.request_time < request_time < (i.completion_time or "")
             )
 
     def check_placed(self, now: Round, groups: frozenset[GroupId], *, is_closed: bool) -> None:
@@ -189,7 +189,7 @@ class Placement:
     def replaced(self) -> Replaced:
         return self.known.replaced
 
-    def check(self, now: Round, files: Iterable[StagedFile], start: str, writer: str) -> None:
+    def check(self, now: Round, files: Iterable[StagedFile], request_time: str, writer: str) -> None:
         """WriteConflict if an overwrite has replaced a file group of these since the write began to place its rows."""
         if now.config.buckets is None:
             return  # file ids are used once; a write into a replaced group is found by that (file_groups.py)
@@ -199,10 +199,10 @@ class Placement:
             met = self._replaced_since(now, files) if self.looked is not None else self._moved(now, files)
         if met:
             raise WriteConflict(
-                f"The write {start} of {now.ledger.storage.url} (by {writer}) was refused: since it began, another writer has "
+                f"The write {request_time} of {now.ledger.storage.url} (by {writer}) was refused: since it began, another writer has "
                 f"overwritten {partitions_text(met)}, into which it wrote. Nothing of this write is visible, now or later; the "
                 "other one is safe. Write again: the rows will then be added to what is there now.",
-                instant=start,
+                instant=request_time,
                 writer=writer,
                 partitions=tuple(sorted(met)),
                 rule="an overwrite replaced the file groups that it wrote into",
@@ -251,7 +251,7 @@ def mask_of(config: TableConfig, groups: Iterable[GroupId]) -> int:
 
 def strategy_of(properties: Mapping[str, str]) -> Strategy:
     """Which way candidates are found, by Hudi's setting; InvalidArgument for a class of the user's own."""
-    return STRATEGIES.get(_class_of(properties, STRATEGY, STRATEGIES), Strategy.BY_START)
+    return STRATEGIES.get(_class_of(properties, STRATEGY, STRATEGIES), Strategy.BY_REQUEST_TIME)
 
 
 def allows_updates(properties: Mapping[str, str]) -> bool:

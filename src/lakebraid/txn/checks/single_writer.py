@@ -22,10 +22,10 @@ def clear_dead(ledger: Ledger, decider: str) -> None:
     if not state.open:
         return
     now_ms = storage_now_ms(ledger.storage, ledger.clock)
-    for start in sorted(state.open):
-        if is_expired(ledger.table, start, now_ms, timeout_ms):
-            story = silent(timeout_ms, state.writer_of(start))
-            roll_back(ledger, decider, start, timeout_ms=timeout_ms, story=story)
+    for request_time in sorted(state.open):
+        if is_expired(ledger.table, request_time, now_ms, timeout_ms):
+            story = silent(timeout_ms, state.writer_of(request_time))
+            roll_back(ledger, decider, request_time, timeout_ms=timeout_ms, story=story)
 
 
 def check_alone(now: Round) -> None:

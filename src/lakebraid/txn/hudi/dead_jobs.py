@@ -25,7 +25,7 @@ PLANNED = frozenset({"compaction", "logcompaction"})
 
 
 def find_dead(ledger: Ledger, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) -> tuple[list[str], list[str]]:
-    """Starts of Hudi's pending writes, and its unfinished rollbacks, that show no life. They are judged again later."""
+    """Request times of Hudi's pending writes, and its unfinished rollbacks, that show no life. They are judged again later."""
     state = ledger.newest().state
     timeline = load_timeline(ledger.table)
     writes = [s for s, i in pending_writes(timeline).items() if i.kind in _WRITES and s not in state.open]
@@ -34,7 +34,10 @@ def find_dead(ledger: Ledger, *, timeout_ms: int = limits.HEARTBEAT_TIMEOUT_MS) 
     if not writes and not rollbacks:
         return [], []
     now_ms = storage_now_ms(ledger.storage, ledger.clock)
-    dead = [[s for s in starts if is_expired(ledger.table, s, now_ms, timeout_ms)] for starts in (writes, rollbacks)]
+    dead = [
+        [s for s in request_times if is_expired(ledger.table, s, now_ms, timeout_ms)]
+        for request_times in (writes, rollbacks)
+    ]
     return dead[0], dead[1]
 
 

@@ -58,7 +58,7 @@ def mind_others(table: TableAt, state: LedgerState) -> LedgerState:
         },
         rollbacks={r: u for r, u in state.rollbacks.items() if r in running},
         restores={r: u for r, u in state.restores.items() if r in running},
-        gone=dict(sorted({**state.gone, **lost}.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :]),
+        gone=dict(sorted({**state.gone, **lost}.items(), key=lambda item: item[1])[-limits.GONE_REQUEST_TIMES_MAX :]),
     )
 
 
@@ -90,8 +90,8 @@ def is_archived(table: TableAt, timeline_file: str) -> bool:
     parsed = parse_timeline_file(timeline_file.rpartition("/")[2])
     if parsed is None:
         return False
-    start = parsed.request_time
-    return any(row.instant.request_time == start for row in load_history(table, start))
+    request_time = parsed.request_time
+    return any(row.instant.request_time == request_time for row in load_history(table, request_time))
 
 
 def greatest_time(timeline: Timeline) -> str:
@@ -115,13 +115,13 @@ def load_rollback_plan(table: TableAt, rollback: str) -> RollbackPlan | None:
 
 
 def foreign_victims(table: TableAt, state: LedgerState, timeline: Timeline) -> frozenset[str]:
-    """Starts that Hudi's unfinished rollbacks will remove: decided under the lock, executed any time after it."""
+    """Request times that Hudi's unfinished rollbacks will remove: decided under the lock, executed any time after it."""
     rollbacks = (i for i in timeline.pending if i.action == "rollback" and i.request_time not in state.rollbacks)
     return frozenset(victim for victim, _ in _victims(table, rollbacks))
 
 
 def _undone_attempts(table: TableAt, state: LedgerState, timeline: Timeline) -> frozenset[str]:
-    """Starts of plans whose claim of ours Hudi has rolled back. It then puts an inflight file of its own in the place of
+    """Request times of plans whose claim of ours Hudi has rolled back. It then puts an inflight file of its own in the place of
     ours, so the file proves nothing: a rollback that began after the claim does.
     """
     claimed = {s: p.claimed_at for s, p in state.plans.items() if p.claimant}
@@ -133,17 +133,17 @@ def _undone_attempts(table: TableAt, state: LedgerState, timeline: Timeline) -> 
 
 
 def rolled_back_since(table: TableAt, timeline: Timeline, time: str) -> set[str]:
-    """Starts whose rollback began after a time, and is done or under way."""
+    """Request times whose rollback began after a time, and is done or under way."""
     return {victim for victim, _ in victims_since(table, timeline, time)}
 
 
 def victims_since(table: TableAt, timeline: Timeline, time: str) -> Iterator[tuple[str, str]]:
-    """Starts whose rollback began after a time, each with the rollback's own."""
+    """Request times whose rollback began after a time, each with the rollback's own."""
     return _victims(table, (i for i in timeline if i.action == "rollback" and i.request_time > time))
 
 
 def _victims(table: TableAt, rollbacks: Iterable[Instant]) -> Iterator[tuple[str, str]]:
-    """What each of these rollbacks is to undo, with the rollback's own start."""
+    """What each of these rollbacks is to undo, with the rollback's own request time."""
     for instant in rollbacks:
         plan = load_rollback_plan(table, instant.request_time)
         if plan is not None and plan.instant is not None:
@@ -174,8 +174,8 @@ def _is_inflight(instant: Instant | None) -> bool:
     return instant is not None and instant.state is State.INFLIGHT
 
 
-def _is_completed(timeline: Timeline, start: str) -> bool:
-    instant = timeline.write(start)
+def _is_completed(timeline: Timeline, request_time: str) -> bool:
+    instant = timeline.write(request_time)
     return instant is not None and instant.is_completed
 
 

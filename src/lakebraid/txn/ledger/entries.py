@@ -42,7 +42,7 @@ class PublishedBatch:
     """The newest batch that a writer has published, and the write that brought it."""
 
     number: int
-    start: str
+    request_time: str
     completion: str
     stream: str = ""
 
@@ -124,14 +124,14 @@ class LedgerState:
     plans: Mapping[str, PendingPlan] = field(default_factory=dict)
     rollbacks: Mapping[str, Undoing] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)
-    """Starts that were rolled back lately, and when: late files of theirs may still appear."""
+    """Request times that were rolled back lately, and when: late files of theirs may still appear."""
     cleans: Mapping[str, str] = field(default_factory=dict)
     """Cleans that were decided and not reported done, and who decided them."""
     restores: Mapping[str, Restoring] = field(default_factory=dict)
     restored: Mapping[str, Restoring] = field(default_factory=dict)
     """The last restores that are done: a restorer that lost the answer must not restore twice."""
     unpinned: Mapping[str, str] = field(default_factory=dict)
-    """Savepoints that are deleted though their file may still lie there: when they were set, and the start they pin."""
+    """Savepoints that are deleted though their file may still lie there: when they were set, and the request time they pin."""
     leases: Mapping[str, Lease] = field(default_factory=dict)
     """By the token of the reader."""
     consumers: Mapping[str, str] = field(default_factory=dict)
@@ -157,9 +157,9 @@ class LedgerState:
     def oldest_open(self) -> str | None:
         return min(self.open, default=None)
 
-    def writer_of(self, start: str) -> str | None:
+    def writer_of(self, request_time: str) -> str | None:
         """Who has this write open, as far as that is told."""
-        write = self.open.get(start)
+        write = self.open.get(request_time)
         return None if write is None else write.writer or None
 
 
@@ -233,7 +233,7 @@ def format_entry(entry: Entry) -> bytes:
             "unpinned": dict(state.unpinned),
             "leases": {token: [lease.time, lease.holder] for token, lease in state.leases.items()},
             "consumers": dict(state.consumers),
-            "batches": {w: [b.number, b.start, b.completion, b.stream] for w, b in state.batches.items()},
+            "batches": {w: [b.number, b.request_time, b.completion, b.stream] for w, b in state.batches.items()},
             "archived": state.archived,
             "horizon": state.horizon,
             "schema_file": state.schema_file,
@@ -325,7 +325,7 @@ def _times(entry: Entry) -> list[str]:
     named += [*state.cleans, *state.restores, *(r.until for r in state.restores.values())]
     named += [*state.restored, *(r.until for r in state.restored.values()), *state.unpinned, *state.unpinned.values()]
     named += [*(lease.time for lease in state.leases.values()), *state.consumers.values()]
-    named += [time for b in state.batches.values() for time in (b.start, b.completion)]
+    named += [time for b in state.batches.values() for time in (b.request_time, b.completion)]
     since = [] if entry.since is None else [entry.since]
     return [entry.time, *since, state.last, state.archived, state.horizon, *named, *state.gone.values()]
 

@@ -180,19 +180,19 @@ class Round:
             self._timeline = list_timeline(self.ledger.table)
         return self._timeline
 
-    def since(self, time: str, starts: frozenset[str] = frozenset()) -> Timeline:
+    def since(self, time: str, request_times: frozenset[str] = frozenset()) -> Timeline:
         """The timeline as far as it matters to what began, or looked, at that time: all that is pending, all that began or
-        completed since, the writes with these starts, and the first one. It takes as long whatever lies before.
+        completed since, the writes with these request times, and the first one. It takes as long whatever lies before.
         """
         self._looks()
         if self._timeline is not None:
             return self._timeline
-        known = self._recent.get((time, starts))
+        known = self._recent.get((time, request_times))
         if known is None:
             if self._names is None:
                 self._names = load_names(self.ledger.table)
-            recent = recent_timeline(self.ledger.table, self._names, time, starts)
-            known = self._recent[time, starts] = self.timeline() if recent is None else recent
+            recent = recent_timeline(self.ledger.table, self._names, time, request_times)
+            known = self._recent[time, request_times] = self.timeline() if recent is None else recent
         return known
 
     def view(self) -> View:

@@ -76,24 +76,28 @@ def begin_wish(write: OpenWrite) -> Wish:
     return Wish(BEGINNING, [write.decider, write.action, write.columns, told, write.writer])
 
 
-def publish_wish(state: LedgerState, start: str, *, has_rows: bool, touches: int, look: Look | None = None) -> Wish:
+def publish_wish(
+    state: LedgerState, request_time: str, *, has_rows: bool, touches: int, look: Look | None = None
+) -> Wish:
     """To publish an open write whose commit states no new schema and replaces nothing; its bytes depend on what is guarded."""
-    return Wish("publish", [start, has_rows, _guard(state, state.open[start].batch), f"{touches:x}", _told(look)])
+    return Wish(
+        "publish", [request_time, has_rows, _guard(state, state.open[request_time].batch), f"{touches:x}", _told(look)]
+    )
 
 
-def finish_wish(start: str, epoch: int, *, touches: int, look: Look | None = None) -> Wish:
+def finish_wish(request_time: str, epoch: int, *, touches: int, look: Look | None = None) -> Wish:
     """To publish what was made of a plan under the claim of this epoch."""
-    return Wish("finish", [start, epoch, f"{touches:x}", _told(look)])
+    return Wish("finish", [request_time, epoch, f"{touches:x}", _told(look)])
 
 
-def claim_wish(decider: str, start: str, epoch: int) -> Wish:
+def claim_wish(decider: str, request_time: str, epoch: int) -> Wish:
     """To claim a plan whose last claim has this epoch."""
-    return Wish("claim", [decider, start, epoch])
+    return Wish("claim", [decider, request_time, epoch])
 
 
-def release_wish(start: str, epoch: int) -> Wish:
+def release_wish(request_time: str, epoch: int) -> Wish:
     """To give the claim of this epoch back."""
-    return Wish("release", [start, epoch])
+    return Wish("release", [request_time, epoch])
 
 
 def undo_wish(undoing: Undoing) -> Wish:
@@ -144,18 +148,18 @@ def apply(state: LedgerState, number: int, wish: Wish, time: str) -> Applied | N
         return None
 
 
-def begun(state: LedgerState, start: str, write: OpenWrite) -> LedgerState:
+def begun(state: LedgerState, request_time: str, write: OpenWrite) -> LedgerState:
     """The state once a write has begun."""
-    return replace(state, last=start, open={**state.open, start: write})
+    return replace(state, last=request_time, open={**state.open, request_time: write})
 
 
-def published(state: LedgerState, start: str, completion: str, *, has_rows: bool) -> LedgerState:
+def published(state: LedgerState, request_time: str, completion: str, *, has_rows: bool) -> LedgerState:
     """The state once an open write is published."""
-    batch, batches = state.open[start].batch, state.batches
+    batch, batches = state.open[request_time].batch, state.batches
     if batch is not None:
-        batches = {**batches, batch.writer: PublishedBatch(batch.number, start, completion, batch.stream)}
+        batches = {**batches, batch.writer: PublishedBatch(batch.number, request_time, completion, batch.stream)}
     is_fresh = state.is_fresh and not has_rows
-    return replace(state, last=completion, open=without(state.open, start), is_fresh=is_fresh, batches=batches)
+    return replace(state, last=completion, open=without(state.open, request_time), is_fresh=is_fresh, batches=batches)
 
 
 def touching(state: LedgerState, number: int, mask: int) -> LedgerState:
@@ -173,21 +177,21 @@ def noted(state: LedgerState, number: int, touches: int) -> LedgerState:
     return touching(replace(state, decided=remembered, touched=touched), number, touches)
 
 
-def undone(state: LedgerState, start: str, undoing: Undoing) -> LedgerState:
+def undone(state: LedgerState, request_time: str, undoing: Undoing) -> LedgerState:
     """The state once it was decided to roll back a write, or to withdraw a plan."""
     return replace(
-        remembering_gone(state, undoing.victim, start),
-        last=start,
+        remembering_gone(state, undoing.victim, request_time),
+        last=request_time,
         open=without(state.open, undoing.victim),
         plans=without(state.plans, undoing.victim),
-        rollbacks={**state.rollbacks, start: undoing},
+        rollbacks={**state.rollbacks, request_time: undoing},
     )
 
 
-def remembering_gone(state: LedgerState, start: str, time: str) -> LedgerState:
+def remembering_gone(state: LedgerState, request_time: str, time: str) -> LedgerState:
     """The state with one more write that was rolled back lately: late files of it may still appear."""
-    gone = {**state.gone, start: time}
-    return replace(state, gone=dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_STARTS_MAX :]))
+    gone = {**state.gone, request_time: time}
+    return replace(state, gone=dict(sorted(gone.items(), key=lambda item: item[1])[-limits.GONE_REQUEST_TIMES_MAX :]))
 
 
 def _begin(
@@ -202,42 +206,44 @@ def _begin(
 
 
 def _publish(
-    state: LedgerState, number: int, time: str, start: Any, has_rows: Any, guard: Any, touches: Any, look: Any
+    state: LedgerState, number: int, time: str, request_time: Any, has_rows: Any, guard: Any, touches: Any, look: Any
 ) -> Applied:
-    write, mask, seen = state.open.get(_text(start)), mask_of_text(touches), _look(look)
+    write, mask, seen = state.open.get(_text(request_time)), mask_of_text(touches), _look(look)
     if write is None or guard != _guard(state, write.batch) or not _is_next(state, write.batch):
         return Applied(state, AGAIN)
     if _has_changed(state, number, seen):
         return Applied(state, AGAIN)
-    name = TimelineFileName(start, time, write.action, State.COMPLETED).format()
-    done = published(state, start, time, has_rows=has_rows is True)
+    name = TimelineFileName(request_time, time, write.action, State.COMPLETED).format()
+    done = published(state, request_time, time, has_rows=has_rows is True)
     return Applied(touching(done, number, mask), time, ((0, name),))
 
 
-def _finish(state: LedgerState, number: int, time: str, start: Any, epoch: Any, touches: Any, look: Any) -> Applied:
-    plan, mask, seen = state.plans.get(_text(start)), mask_of_text(touches), _look(look)
+def _finish(
+    state: LedgerState, number: int, time: str, request_time: Any, epoch: Any, touches: Any, look: Any
+) -> Applied:
+    plan, mask, seen = state.plans.get(_text(request_time)), mask_of_text(touches), _look(look)
     if plan is None or plan.epoch != epoch or _has_changed(state, number, seen):
         return Applied(state, AGAIN)
-    name = TimelineFileName(start, time, COMPLETED_AS[plan.action], State.COMPLETED).format()
-    done = replace(state, last=time, plans=without(state.plans, start), is_fresh=False)
+    name = TimelineFileName(request_time, time, COMPLETED_AS[plan.action], State.COMPLETED).format()
+    done = replace(state, last=time, plans=without(state.plans, request_time), is_fresh=False)
     return Applied(touching(done, number, mask), time, ((0, name),))
 
 
-def _claim(state: LedgerState, number: int, _time: str, decider: Any, start: Any, epoch: Any) -> Applied:
-    plan = state.plans.get(_text(start))
+def _claim(state: LedgerState, number: int, _time: str, decider: Any, request_time: Any, epoch: Any) -> Applied:
+    plan = state.plans.get(_text(request_time))
     if plan is None or plan.epoch != epoch or (plan.is_removable and plan.epoch):
         return Applied(state, AGAIN)
     claimed = replace(plan, epoch=number, claimant=_text(decider), claimed_at=state.last)
-    name = TimelineFileName(start, None, plan.action, State.INFLIGHT).format()
-    return Applied(replace(state, plans={**state.plans, start: claimed}), str(number), ((0, name),))
+    name = TimelineFileName(request_time, None, plan.action, State.INFLIGHT).format()
+    return Applied(replace(state, plans={**state.plans, request_time: claimed}), str(number), ((0, name),))
 
 
-def _release(state: LedgerState, number: int, _time: str, start: Any, epoch: Any) -> Applied:
-    plan = state.plans.get(_text(start))
+def _release(state: LedgerState, number: int, _time: str, request_time: Any, epoch: Any) -> Applied:
+    plan = state.plans.get(_text(request_time))
     if plan is None or plan.epoch != epoch:
         return Applied(state, AGAIN)
     free = replace(plan, epoch=number, claimant="")
-    return Applied(replace(state, plans={**state.plans, start: free}), str(number))
+    return Applied(replace(state, plans={**state.plans, request_time: free}), str(number))
 
 
 def _undo(state: LedgerState, _number: int, time: str, victim: Any, decider: Any) -> Applied:
@@ -312,7 +318,7 @@ def _guard(state: LedgerState, batch: Batch | None) -> str:
     and the last batch of its writer.
     """
     known = None if batch is None else state.batches.get(batch.writer)
-    named = json.dumps([state.schema_file, state.replaced_file, None if known is None else known.start])
+    named = json.dumps([state.schema_file, state.replaced_file, None if known is None else known.request_time])
     return blake2b(named.encode(), digest_size=12).hexdigest()
 
 

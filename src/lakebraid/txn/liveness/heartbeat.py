@@ -40,25 +40,25 @@ def silence_ms_max(config: TableConfig) -> int:
     return config.heartbeat_interval_ms * (config.heartbeat_misses or 2)
 
 
-def heartbeat_name(start: str) -> str:
-    return f"{HEARTBEATS}/{start}"
+def heartbeat_name(request_time: str) -> str:
+    return f"{HEARTBEATS}/{request_time}"
 
 
-def beat(storage: Storage, start: str) -> bool:
+def beat(storage: Storage, request_time: str) -> bool:
     """Shows that the writer lives; False if the store did not take it. One missed beat is no harm."""
     try:
-        storage.replace(heartbeat_name(start), b"")
+        storage.replace(heartbeat_name(request_time), b"")
     except StorageError:
         return False
     return True
 
 
-def beat_first(storage: Storage, start: str) -> bool:
+def beat_first(storage: Storage, request_time: str) -> bool:
     """The same before others see what they are to take for alive: Hudi takes it for dead at once without."""
-    return any(beat(storage, start) for _ in range(limits.FIRST_BEAT_ATTEMPTS_MAX))
+    return any(beat(storage, request_time) for _ in range(limits.FIRST_BEAT_ATTEMPTS_MAX))
 
 
-def forget(storage: Storage, start: str, *, is_far: bool = False) -> None:
+def forget(storage: Storage, request_time: str, *, is_far: bool = False) -> None:
     """Removes the markers and the heartbeat of a write that is over; what is left behind does no harm.
 
     Where calls take long nobody waits for it.
@@ -66,8 +66,8 @@ def forget(storage: Storage, start: str, *, is_far: bool = False) -> None:
 
     def remove() -> None:
         with contextlib.suppress(StorageError):
-            markers = [info.name for info in storage.list(f"{MARKERS}/{start}")]
-            storage.delete([*markers, heartbeat_name(start)])
+            markers = [info.name for info in storage.list(f"{MARKERS}/{request_time}")]
+            storage.delete([*markers, heartbeat_name(request_time)])
 
     if is_far:
         Behind(storage, remove)
@@ -85,7 +85,7 @@ class Heartbeat:
     """Beats in the background until it is stopped; `on_lost` is called once if the write was rolled back."""
 
     storage: Storage
-    start: str
+    request_time: str
     interval_s: float = limits.HEARTBEAT_INTERVAL_MS / 1000
     check: Callable[[], bool] | None = None
     """Asked after each beat whether the write still has its place; False ends the beating."""
@@ -95,7 +95,7 @@ class Heartbeat:
 
     def run(self) -> None:
         """Starts the thread; the first beat comes after one interval, since beginning has beaten already."""
-        self._thread = threading.Thread(target=self._loop, name=f"lakebraid-beat-{self.start}", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=f"lakebraid-beat-{self.request_time}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -103,7 +103,7 @@ class Heartbeat:
 
     def _loop(self) -> None:
         while not self._stop.wait(self.interval_s):
-            beat(self.storage, self.start)
+            beat(self.storage, self.request_time)
             if self.check is not None and self._is_lost(self.check):
                 if self.on_lost is not None:
                     self.on_lost()
@@ -133,10 +133,10 @@ def storage_now_ms(storage: Storage, clock: Clock) -> int:
             storage.delete([name])
 
 
-def is_expired(table: TableAt, start: str, now_ms: int, timeout_ms: int) -> bool:
-    """Whether the last beat, or without any the start, is `timeout_ms` or more before the storage's `now_ms`."""
+def is_expired(table: TableAt, request_time: str, now_ms: int, timeout_ms: int) -> bool:
+    """Whether the last beat, or without any the request time, is `timeout_ms` or more before the storage's `now_ms`."""
     try:
-        last_ms = table.storage.info(heartbeat_name(start)).modified_ms
+        last_ms = table.storage.info(heartbeat_name(request_time)).modified_ms
     except ObjectNotFound:
-        last_ms = parse_instant_time(start, table.config.zone)
+        last_ms = parse_instant_time(request_time, table.config.zone)
     return now_ms - last_ms >= timeout_ms

@@ -22,9 +22,9 @@ _LOOK_S: Final = 0.5
 """How often it looks whether it is still wanted."""
 
 
-def start_beating(url: str, options: dict[str, str], start: str, interval_s: float) -> str:
+def start_beating(url: str, options: dict[str, str], request_time: str, interval_s: float) -> str:
     """Starts the process; `stop_beating` with what this gives ends it."""
-    handle, note = tempfile.mkstemp(prefix=f"lakebraid-{start}-")
+    handle, note = tempfile.mkstemp(prefix=f"lakebraid-{request_time}-")
     os.close(handle)
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", "lakebraid.txn.liveness.heartbeat_process"],
@@ -37,7 +37,7 @@ def start_beating(url: str, options: dict[str, str], start: str, interval_s: flo
     told = {
         "url": url,
         "options": options,
-        "start": start,
+        "request_time": request_time,
         "interval_s": interval_s,
         "note": note,
         "driver": os.getppid(),
@@ -52,20 +52,22 @@ def stop_beating(note: str) -> None:
     Path(note).unlink(missing_ok=True)
 
 
-def keep_beating(url: str, options: dict[str, str], start: str, interval_s: float, note: str, driver: int) -> None:
+def keep_beating(
+    url: str, options: dict[str, str], request_time: str, interval_s: float, note: str, driver: int
+) -> None:
     """Beats until its note or the driver is gone, or the write has ended."""
     clock, wanted = SystemClock(), Path(note)
     due = clock.monotonic() + interval_s
     while wanted.exists() and _is_alive(driver):
         if clock.monotonic() >= due:
-            if not _beat(url, options, start):
+            if not _beat(url, options, request_time):
                 break
             due = clock.monotonic() + interval_s
         clock.sleep(_LOOK_S)
     stop_beating(note)
 
 
-def _beat(url: str, options: dict[str, str], start: str) -> bool:
+def _beat(url: str, options: dict[str, str], request_time: str) -> bool:
     """Whether the write is still open; if the store does not answer, it is taken to be."""
     from lakebraid.errors import LakebraidError  # noqa: PLC0415  most writes end before it comes to this
     from lakebraid.storage import open_storage  # noqa: PLC0415  the same
@@ -75,9 +77,9 @@ def _beat(url: str, options: dict[str, str], start: str) -> bool:
     try:
         storage = open_storage(url, options)
         writing = Writing(storage, SystemClock())
-        if start not in writing.ledger(writing.settings()[0]).newest().state.open:
+        if request_time not in writing.ledger(writing.settings()[0]).newest().state.open:
             return False
-        beat(storage, start)
+        beat(storage, request_time)
     except LakebraidError:
         return True
     return True

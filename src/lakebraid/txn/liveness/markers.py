@@ -19,19 +19,19 @@ _LIST: Final = re.compile(r"MARKERS[0-9]{1,9}")
 """Markers as lines of such files, with `MARKERS.type` beside them (FORMAT, section 12)."""
 
 
-def load_markers(storage: Storage, start: str) -> list[MarkerName]:
+def load_markers(storage: Storage, request_time: str) -> list[MarkerName]:
     """The data files of a write, as far as they are its own: no marker can send a rollback elsewhere."""
-    folder = f"{MARKERS}/{start}/"
+    folder = f"{MARKERS}/{request_time}/"
     found = storage.list(folder)
     lists = [info for info in found if _LIST.fullmatch(info.name.removeprefix(folder))]
     lines = map_calls(storage, lambda info: _lines(storage, info.name), lists, size=lambda info: info.size)
-    return own_markers(chain((info.name.removeprefix(folder) for info in found), *lines), start)
+    return own_markers(chain((info.name.removeprefix(folder) for info in found), *lines), request_time)
 
 
-def own_markers(names: Iterable[str], start: str) -> list[MarkerName]:
-    """Those of the names that are markers of files of that start, each once."""
+def own_markers(names: Iterable[str], request_time: str) -> list[MarkerName]:
+    """Those of the names that are markers of files of that request time, each once."""
     found = (parse_marker(name) for name in names)
-    return list(dict.fromkeys(m for m in found if m is not None and _is_of(m, start)))
+    return list(dict.fromkeys(m for m in found if m is not None and _is_of(m, request_time)))
 
 
 def marked_file(marker: MarkerName) -> str:
@@ -49,6 +49,6 @@ def _lines(storage: Storage, name: str) -> list[str]:
     return text.replace("\r", "\n").split("\n")
 
 
-def _is_of(marker: MarkerName, start: str) -> bool:
+def _is_of(marker: MarkerName, request_time: str) -> bool:
     data_file = parse_data_file(marker.data_file_name)
-    return data_file is not None and data_file.request_time == start
+    return data_file is not None and data_file.request_time == request_time

@@ -37,7 +37,7 @@ def stand_aside(ledger: Ledger, refused: WriteConflict, attempt: int) -> None:
             return  # the next attempt meets it, and says it
 
 
-def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId], work_seconds: float) -> bool:
+def let_earlier_ones_end(ledger: Ledger, request_time: str, groups: Collection[GroupId], work_seconds: float) -> bool:
     """Waits for writes that began before this one and are at the same file groups; whether one of them has ended.
 
     They will most likely be published first, and what this one did until then would be in vain. It waits for not much longer
@@ -50,7 +50,7 @@ def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId]
     deadline = clock.monotonic() + patience_seconds
     while clock.monotonic() < deadline:
         try:
-            opened = [s for s in ledger.newest().state.open if s < start]
+            opened = [s for s in ledger.newest().state.open if s < request_time]
             lively = [s for s in opened if _age_seconds(ledger, s) < limits.LIVELY_TIMES * work_seconds]
             now = {s for s in lively if _may_touch(ledger, s, wanted)}
         except StorageError:
@@ -64,9 +64,9 @@ def let_earlier_ones_end(ledger: Ledger, start: str, groups: Collection[GroupId]
     return bool(met - earlier)
 
 
-def _age_seconds(ledger: Ledger, start: str) -> float:
+def _age_seconds(ledger: Ledger, request_time: str) -> float:
     """How long ago a write began, if clocks agree."""
-    return max(ledger.clock.now_ms() - parse_instant_time(start, ledger.config.zone), 1) / 1000
+    return max(ledger.clock.now_ms() - parse_instant_time(request_time, ledger.config.zone), 1) / 1000
 
 
 def _is_taken(ledger: Ledger, groups: Collection[GroupId], other: object) -> bool:
@@ -75,12 +75,12 @@ def _is_taken(ledger: Ledger, groups: Collection[GroupId], other: object) -> boo
     if isinstance(other, str) and other in state.plans and state.plans[other].action == "clustering":
         return True
     wanted = _places(ledger, groups)
-    return any(_may_touch(ledger, start, wanted) for start in state.open)
+    return any(_may_touch(ledger, request_time, wanted) for request_time in state.open)
 
 
-def _may_touch(ledger: Ledger, start: str, wanted: frozenset[object]) -> bool:
+def _may_touch(ledger: Ledger, request_time: str, wanted: frozenset[object]) -> bool:
     """Whether a write has announced a file in these places; one that has announced none yet may."""
-    announced = load_markers(ledger.storage, start)
+    announced = load_markers(ledger.storage, request_time)
     parsed = ((marker.partition_path, parse_data_file(marker.data_file_name)) for marker in announced)
     groups = [GroupId(partition, file.file_id) for partition, file in parsed if file is not None]
     return not groups or not wanted.isdisjoint(_places(ledger, groups))

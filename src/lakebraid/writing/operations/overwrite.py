@@ -51,7 +51,7 @@ class Overwriting:
 
     def placement(self) -> Placement:
         """New file groups, wherever rows go: what is written is not hidden by the very replacement it belongs to (F8)."""
-        return Placement(known=ReplacedMap(replaced=Replaced(whole=self.overwrite.start)))
+        return Placement(known=ReplacedMap(replaced=Replaced(whole=self.overwrite.request_time)))
 
     def replace(self, now: Round, files: Sequence[StagedFile], writer: str) -> dict[str, tuple[str, ...]]:
         """What the commit says it replaces, in this round; WriteConflict if that would drop rows of another writer."""
