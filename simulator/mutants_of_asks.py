@@ -88,6 +88,11 @@ OF_ASKS = (
         ("23",), _BUSY,
     ),
     Mutant(
+        "a process that lost a slot removes the asks that it would have decided", "G3", _LEFTOVERS, "Leftovers.add",
+        " if parse_staged_name(source) is not None", "",
+        ("23",), {**_BUSY, "asks_decided": 1},
+    ),
+    Mutant(
         "an ask is removed before all files of its entry are there", "G4", _LEDGER, "Ledger._conclude",
         "if not self._apply(mine)",
         "self.leftovers.after(entry, mine, wish, may_wait=False, is_far=False)\n    if not self._apply(mine)",

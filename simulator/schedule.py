@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from simulator.faults import READS, Fault, FaultTable, Rates
 
@@ -54,8 +54,14 @@ class RandomWalk:
         return ready[int(self._rng.random() * len(ready))]
 
 
+_STARVED: Final = 10_000
+
+
 class Priorities:
-    """PCT: the ready thread of highest priority goes; at `depth` random moments the running one drops to the bottom."""
+    """PCT: the ready thread of highest priority goes; at `depth` random moments the running one drops to the bottom.
+
+    After very many calls any of them goes: threads that wait for one of low priority would poll for ever.
+    """
 
     def __init__(self, rng: Random, rates: Rates, timeout_ms: int, depth: int, length: int) -> None:
         self._rng, self._faults = rng, FaultTable(rates, timeout_ms)
@@ -72,6 +78,8 @@ class Priorities:
         if last is not None and self._asked in self._changes:
             self._lowest -= 1
             self._priority[last.label] = self._lowest
+        if self._asked > _STARVED:
+            return ready[int(self._rng.random() * len(ready))]
         return max(ready, key=lambda t: (self._of(t), -t.index))
 
     def _of(self, thread: Threadlike) -> float:

@@ -208,6 +208,7 @@ def test_no_invariant_fails_in_new_histories_with_services_and_beside_hudi() -> 
         pytest.param(9415403, id="Hudi read what a restore had doomed, before anything of it was gone"),
         pytest.param(9213848, id="a clusterer whose plan was taken back while it slept said that it gave way"),
         pytest.param(8302009, id="a restore took back a moment that a reader held, and a clean its files"),
+        pytest.param(30000443, id="a process that lost a slot removed the ask of another one with what it had staged"),
     ],
 )
 def test_no_invariant_fails_where_one_has_failed_before(seed: int) -> None:

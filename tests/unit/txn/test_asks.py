@@ -33,8 +33,10 @@ from lakebraid.txn.ledger.asks import (
 )
 from lakebraid.txn.ledger.entries import (
     LEDGER,
+    STAGED,
     Batch,
     Decided,
+    Entry,
     LedgerState,
     OpenWrite,
     PendingPlan,
@@ -43,6 +45,7 @@ from lakebraid.txn.ledger.entries import (
     entry_name,
     format_entry,
     parse_entry,
+    staged_name,
 )
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.wishes import (
@@ -214,6 +217,18 @@ def test_an_ask_that_the_newest_entry_decides_is_dead_only_once_that_entry_is_ap
     state = LedgerState(decided={ask.id: Decided(4, T1)})
     assert dead_names([ask.name(), mark_name(3)], state, 3) == []
     assert dead_names([ask.name(), mark_name(3)], state, 4) == [ask.name(), mark_name(3)]
+
+
+def test_a_process_that_lost_a_slot_removes_what_it_had_staged_for_it_and_no_ask(storage: MemoryStorage) -> None:
+    on, staged = alone(storage), staged_name(9, "t" * 16)
+    source = ask_of(BEGIN, seen=1, parts=2).name()  # half of it has appeared
+    for name in (source, staged):
+        storage.create(name, b"")
+    files = ((staged, ".hoodie/timeline/x"), (source, ".hoodie/timeline/y"))
+    on.leftovers.add(Entry(9, "loser", "asks", T1, 0, files))  # another process was faster, and decided other asks
+    publish(on, "again", begin_write(on, "again"))
+    assert source in [info.name for info in storage.list(LEDGER)], "the other half may come, and then it is decided"
+    assert staged not in [info.name for info in storage.list(STAGED)]
 
 
 def test_an_entry_decides_so_many_asks_and_the_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:

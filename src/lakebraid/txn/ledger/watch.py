@@ -14,7 +14,14 @@ from lakebraid.errors import ObjectNotFound, StorageError
 from lakebraid.storage.parallel import delete_later
 from lakebraid.storage.protocol import Storage
 from lakebraid.txn.ledger.asks import dead_names, mark_name
-from lakebraid.txn.ledger.entries import LEDGER, Entry, entry_name, parse_entry, parse_entry_name
+from lakebraid.txn.ledger.entries import (
+    LEDGER,
+    Entry,
+    entry_name,
+    parse_entry,
+    parse_entry_name,
+    parse_staged_name,
+)
 from lakebraid.txn.ledger.timeline_copies import deleted, sweep
 from lakebraid.txn.ledger.turns import asking
 
@@ -157,8 +164,8 @@ class Leftovers:
     """Names that are to be removed, together with the next ones."""
 
     def add(self, entry: Entry) -> None:
-        """Takes the staged objects of an entry that is not made."""
-        self.held += sorted({source for source, _ in entry.files})
+        """Takes the staged objects of an entry that is not made. The asks that it carried can still be decided (LEDGER, G3)."""
+        self.held += sorted({source for source, _ in entry.files if parse_staged_name(source) is not None})
 
     def after(self, before: Entry, mine: Entry, wish: str, *, may_wait: bool, is_far: bool) -> None:
         """Removes what is dead once an entry is applied, and says by a mark that it is, if others have asked in it.
