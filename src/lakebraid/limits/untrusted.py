@@ -182,3 +182,22 @@ BATCH_NUMBER_MAX: Final = 2**63 - 1
 
 TASK_NUMBER_MAX: Final = 10**9
 """Numbers of tasks in file names; Java's ints hold them."""
+
+HFILE_BLOCK_BYTES_MAX: Final = 128 * MIB
+"""One block of an HFile once inflated. Hudi begins a new one past 64 KiB, but a record is never split, and the files of one partition
+are one record: a million files are about 90 MB."""
+
+HFILE_INDEX_BYTES_MAX: Final = 64 * MIB
+"""The index and the file info of an HFile, as they lie on storage: a block takes some 60 bytes of it."""
+
+HFILE_INFO_ENTRIES_MAX: Final = 1000
+"""Entries in the file info of an HFile; Hudi writes about ten."""
+
+METADATA_LOGS_MAX: Final = 10_000
+"""Log files of one file group of a metadata table that a look at it reads; Hudi compacts after ten."""
+
+METADATA_GROUPS_MAX: Final = 100_000
+"""File groups of one partition of a metadata table; Hudi makes 10,000 at most for a record index."""
+
+INDEX_DEFINITIONS_BYTES_MAX: Final = 4 * MIB
+"""The definitions of a table's indexes: the names of its columns, and little else."""
