@@ -78,6 +78,7 @@ def test_all_files_of_the_packages_are_in_the_wheel_and_nothing_else(wheel: Path
     assert {"lakebraid/py.typed", "lakebraid/spark/start/log4j2.properties", "pyspark_lakebraid/__init__.py"} <= named
     assert any(name.startswith("lakebraid/web/static/") for name in named)
     assert any(name.startswith("lakebraid/cli/data/") for name in named)
+    assert "lakebraid/format/metadata/schema.json" in named
     with zipfile.ZipFile(wheel) as archive:
         there = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert there == named
