@@ -21,7 +21,6 @@ from lakebraid.format.hfile.parts import (
     HEADER,
     ROOT_INDEX,
     TRAILER_BYTES,
-    Codec,
     Trailer,
     parse_block,
     parse_fields,
@@ -273,17 +272,3 @@ def parse_hfile(data: bytes | memoryview, where: str) -> HFile:
     trailer = parse_trailer(view[-TRAILER_BYTES:], len(view), where)
     index = parse_index(view[trailer.load_on_open_offset : len(view) - TRAILER_BYTES], trailer, where)
     return HFile(view, index, where)
-
-
-__all__ = [
-    "EVERYTHING",
-    "Codec",
-    "HFile",
-    "Index",
-    "Selection",
-    "format_vint",
-    "parse_entries",
-    "parse_hfile",
-    "parse_index",
-    "read_entries",
-]
