@@ -26,6 +26,9 @@ NUMBERS = r"(\d+[a-f]?(?:(?:, | and | to )\d+)*)"
 FORMS = (
     (re.compile(rf"\bFORMAT, sections? {NUMBERS}(?:, point (\d+))?"), "format.md", "section-"),
     (re.compile(rf"\b[Tt]raps? {NUMBERS}"), "format.md", "trap-"),
+    (re.compile(rf"\bMDT, sections? {NUMBERS}"), "metadata-table.md", "section-"),
+    (re.compile(r"\bMDT, M(\d{1,2})\b"), "metadata-table.md", "M"),
+    (re.compile(r"\bMDT, T(\d{1,2})\b"), "metadata-table.md", "T"),
     (re.compile(rf"\bLEDGER, rules? {NUMBERS}"), "ledger.md", "rule-"),
     (re.compile(r"\bH(\d{1,2})\b"), "ledger.md", "H"),
     (re.compile(r"\bG(\d{1,2})\b"), "ledger.md", "G"),
@@ -35,7 +38,7 @@ FORMS = (
 )
 """What a citation looks like, the page that it is of, and how the anchors of that page begin."""
 UNRESOLVED = re.compile(
-    r"\b(?:FORMAT|LEDGER|SIMULATION|SCENARIOS)(?:\.md\b|,? (?!(?<=, )(?:sections?|traps?|rules?) \d)\w+ \d+)"
+    r"\b(?:FORMAT|LEDGER|SIMULATION|SCENARIOS|MDT)(?:\.md\b|,? (?!(?<=, )(?:sections?|traps?|rules?) \d)\w+ \d+)"
     r"|\b[Ss]cenarios? (?!F)[A-Z]?\d"
 )
 """What looks like a citation and is in none of these forms."""
@@ -88,6 +91,7 @@ def test_citations_of_every_form_are_found() -> None:
     assert set(pages) == {
         ("format.md", "section"), ("format.md", "trap"), ("ledger.md", "rule"), ("ledger.md", "H"), ("ledger.md", "G"),
         ("scenarios.md", "F"), ("simulation.md", "invariant"),
+        ("metadata-table.md", "section"), ("metadata-table.md", "M"), ("metadata-table.md", "T"),
     }  # fmt: skip
     assert pages.total() > 200
 
@@ -112,6 +116,11 @@ def test_citations_of_every_form_are_found() -> None:
         (f"def test_f{40}_a_thing()", ["test_f40_"]),
         (f"invariant {24}", ["invariant 24"]),
         (f"LEDGER, G{11}", ["G11"]),
+        (f"MDT, section {3}, and MDT, M{5}, and MDT, T{1}", []),
+        (f"MDT, section {11}", ["MDT, section 11"]),
+        (f"(MDT, M{12})", ["MDT, M12"]),
+        (f"(MDT, T{2})", ["MDT, T2"]),
+        ("as MDT.md says", ["MDT.md"]),
         ("as FORMAT.md says", ["FORMAT.md"]),
         (f"FORMAT, chapter {3}", ["FORMAT, chapter 3"]),
         (f"FORMAT section {10}", ["FORMAT section 10"]),

@@ -46,7 +46,10 @@ def files_deleted(dropped: Iterable[str]) -> list[str]:
 def column_stats_records(
     files: Mapping[tuple[str, str], Sequence[ColumnRange]], *, version: str = V2
 ) -> dict[str, ColumnStats]:
-    """The records of the partition `column_stats`: for each new file, given as partition and name, the ranges of its columns."""
+    """The records of the partition `column_stats`: for each new file, given as partition and name, the ranges of its columns.
+
+    Hudi's readers go by the name alone: it must be the only one in the whole table (MDT, T1).
+    """
     return {
         column_stats_key(found.column, partition, name): stats_of_range(found, name, version=version)
         for (partition, name), ranges in files.items()
