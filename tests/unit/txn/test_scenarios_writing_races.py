@@ -34,7 +34,7 @@ def shared() -> Scene:
 def test_f24_a_lock_that_is_lost_during_a_commit_lets_nobody_publish_behind_another(shown: str) -> None:
     """Somebody deletes our lock (Hudi's close() does) and another writer commits in the pause."""
     scene = shared()
-    slow: list[Any] = []
+    slow: list[Write] = []
 
     def lose_lock() -> None:
         scene.storage.delete([LOCK])
@@ -44,7 +44,7 @@ def test_f24_a_lock_that_is_lost_during_a_commit_lets_nobody_publish_behind_anot
         if shown == "before the decision":
             staged = call.name == "create" and "/staged/" in call.target
             return bool(slow) and staged
-        return bool(slow) and call.name == "copy" and f"/{slow[0].start}_" in call.target
+        return bool(slow) and call.name == "copy" and f"/{slow[0].request_time}_" in call.target
 
     hook = once(picks, lose_lock)
     write = scene.begin(row("a", "slow"), row("b", "slow"), table=scene.other(before=hook))
@@ -63,7 +63,7 @@ def test_f24_a_lock_that_is_lost_during_a_commit_lets_nobody_publish_behind_anot
 def test_f24_a_commit_that_lost_its_lock_to_hudi_is_decided_again_after_what_hudi_published(place: str) -> None:
     """Hudi never looks at the ledger: only the lock, and a second look, keep us from publishing behind it."""
     scene = shared()
-    slow: list[Any] = []
+    slow: list[Write] = []
     theirs: list[str] = []
 
     def hudi_commits() -> None:
