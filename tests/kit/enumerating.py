@@ -20,9 +20,9 @@ from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import Heartbeat
 from lakebraid.txn.writer import Writing
-from simulator.reduction import Reduction
-from simulator.schedule import Enumeration
-from simulator.world import Process, World
+from simulator.playing.reduction import Reduction
+from simulator.world.schedule import Enumeration
+from simulator.world.world import Process, World
 
 
 @dataclass
@@ -100,7 +100,7 @@ def every_schedule(
 ) -> Iterator[Played]:
     """Plays every schedule with at most so many switches and kills, on a table of these objects; the first `runs_max`.
 
-    Without kills only one of those is played that differ in the order of calls which commute (simulator/reduction.py).
+    Without kills only one of those is played that differ in the order of calls which commute (simulator/playing/reduction.py).
     That shows every outcome, but not who was done first: then `is_reduced` must be False.
     """
     driver = Reduction(switches) if is_reduced and not kills else Enumeration(switches, kills)

@@ -22,7 +22,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.checks.pending_plans import load_planned
 from simulator.mutants import MUTANTS
-from simulator.planting import planted
+from simulator.mutants.planting import planted
 from tests.kit.clustering import Grove
 from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of
 from tests.kit.scene import row

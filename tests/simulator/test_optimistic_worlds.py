@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small worlds of two writers, in every interleaving of their storage calls with so many switches, and of their steps.
 
-Of interleavings that differ in the order of calls which commute, one is played (simulator/reduction.py).
+Of interleavings that differ in the order of calls which commute, one is played (simulator/playing/reduction.py).
 
 Two invariants are judged from what was published alone, without the product's rules: optimistic writers are refused
 exactly when they must be (RFC-71), and the table's schemas form one line by the eight rows (RFC-82).
@@ -28,7 +28,7 @@ from lakebraid.txn.checks.file_groups import STRATEGY, Rivals
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.transaction import Transaction
-from simulator.world import EPOCH_MS
+from simulator.world.world import EPOCH_MS
 from tests.kit.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
 from tests.kit.scene import Scene, TickingClock, make_table, table_on
 
