@@ -29,8 +29,8 @@ from lakebraid.txn.writer import Writing
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.transaction import Transaction
 from simulator.world.world import EPOCH_MS
-from tests.kit.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
-from tests.kit.scene import Scene, TickingClock, make_table, table_on
+from tests.kit.races.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
+from tests.kit.tables.scene import Scene, TickingClock, make_table, table_on
 
 pytestmark = [pytest.mark.simulator]
 

@@ -6,7 +6,7 @@ import pytest
 from lakebraid.cli.demo import draw_lanes
 from lakebraid.inspect.occ_replay import look_back
 from lakebraid.table.at import TableAt
-from tests.kit.scene import Scene
+from tests.kit.tables.scene import Scene
 
 pytestmark = pytest.mark.unit
 

@@ -2,7 +2,7 @@
 """Which files a clean may remove, held against the naive definition on random histories.
 
 Naive: whatever a read as of a retained moment needs stays, and everything else that is older goes. What a read needs is
-the naive model's word (tests/kit/oracle.py).
+the naive model's word (tests/kit/models/oracle.py).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from lakebraid.services.retention import (
 )
 from lakebraid.services.settings import parse_settings
 from tests.kit.effort import times
-from tests.kit.histories import histories
-from tests.kit.oracle import Base, Group, History, Instant, Log, live_files
-from tests.kit.table_builder import COMPLETED_ACTION, file_path, t
+from tests.kit.models.oracle import Base, Group, History, Instant, Log, live_files
+from tests.kit.tables.builder import COMPLETED_ACTION, file_path, t
+from tests.kit.tables.histories import histories
 
 pytestmark = pytest.mark.unit
 

@@ -22,9 +22,9 @@ from lakebraid.options.parsing import find_option
 from lakebraid.source.stream_sink import begin_stream
 from lakebraid.source.writer import begin_write
 from lakebraid.txn.checks.file_groups import EARLY, STRATEGY, UPDATES
-from tests.kit.clustering import COLUMNS, NEW_GROUPS
 from tests.kit.present import present
-from tests.kit.scene import answer, row
+from tests.kit.tables.clustering import COLUMNS, NEW_GROUPS
+from tests.kit.tables.scene import answer, row
 
 pytestmark = pytest.mark.unit
 

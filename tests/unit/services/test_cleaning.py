@@ -25,14 +25,14 @@ from lakebraid.services import cleaning, retention
 from lakebraid.services.retention import Retention
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.ledger.ledger import Ledger
-from tests.kit.compacting import CountingClock
 from tests.kit.effort import times
-from tests.kit.faults import Killed, killing, losing
-from tests.kit.histories import histories
-from tests.kit.oracle import AT, History, Oracle
-from tests.kit.racing import at_every_call, copied
-from tests.kit.scene import Call, Scene, TickingClock, WatchedStorage, answer, files, once, row, table_on
-from tests.kit.table_builder import build_table, open_table, t
+from tests.kit.models.oracle import AT, History, Oracle
+from tests.kit.races.faults import Killed, killing, losing
+from tests.kit.races.racing import at_every_call, copied
+from tests.kit.tables.builder import build_table, open_table, t
+from tests.kit.tables.compacting import CountingClock
+from tests.kit.tables.histories import histories
+from tests.kit.tables.scene import Call, Scene, TickingClock, WatchedStorage, answer, files, once, row, table_on
 from tests.unit.reading.test_oracle import found_rows, model_rows
 
 pytestmark = pytest.mark.unit

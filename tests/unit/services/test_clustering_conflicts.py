@@ -15,9 +15,9 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.actions.rollback import decide_withdrawal
 from lakebraid.writing.transaction import Transaction
-from tests.kit.clustering import COLUMNS, GIVES_WAY, KINDS, NEW_GROUPS, Grove
 from tests.kit.present import present
-from tests.kit.scene import Call, WatchedStorage, answer, once, row, table_on
+from tests.kit.tables.clustering import COLUMNS, GIVES_WAY, KINDS, NEW_GROUPS, Grove
+from tests.kit.tables.scene import Call, WatchedStorage, answer, once, row, table_on
 
 pytestmark = pytest.mark.unit
 

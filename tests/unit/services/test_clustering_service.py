@@ -13,9 +13,9 @@ import lakebraid as lb
 from lakebraid.cli.main import main
 from lakebraid.errors import InvalidArgument
 from lakebraid.txn.actions.plans import claim
-from tests.kit.clustering import COLUMNS, GIVES_WAY, NEW_GROUPS, Grove
 from tests.kit.present import present
-from tests.kit.scene import row
+from tests.kit.tables.clustering import COLUMNS, GIVES_WAY, NEW_GROUPS, Grove
+from tests.kit.tables.scene import row
 
 pytestmark = pytest.mark.unit
 

@@ -29,10 +29,10 @@ from lakebraid.tasks.merging import compact
 from lakebraid.txn.actions import plans
 from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.ledger.ledger import Ledger
-from tests.kit.compacting import Bench
-from tests.kit.oracle import Block, Gone, Instant, Log, Put, Settings
-from tests.kit.small_histories import BY_COMMIT, BY_EVENT, COLUMNS, G, log, put, shown
-from tests.kit.table_builder import TIMELINE, open_table, t
+from tests.kit.models.oracle import Block, Gone, Instant, Log, Put, Settings
+from tests.kit.tables.builder import TIMELINE, open_table, t
+from tests.kit.tables.compacting import Bench
+from tests.kit.tables.small_histories import BY_COMMIT, BY_EVENT, COLUMNS, G, log, put, shown
 
 pytestmark = pytest.mark.unit
 

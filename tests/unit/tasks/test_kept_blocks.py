@@ -15,8 +15,8 @@ from lakebraid.errors import CorruptFile
 from lakebraid.format.log.blocks import BlockType, HeaderKey, LogBlock
 from lakebraid.tasks.reading import blocks as log_blocks
 from lakebraid.tasks.reading.cache import KeptBlocks
-from tests.kit.lake import Lake, commit_time, row
-from tests.kit.table_builder import open_table
+from tests.kit.tables.builder import open_table
+from tests.kit.tables.lake import Lake, commit_time, row
 
 pytestmark = pytest.mark.unit
 

@@ -24,8 +24,8 @@ from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.staged_file import StagedFile, staged_from_arrow, staged_to_arrow, write_stats
 from lakebraid.tasks.writing.base_file import format_base_file, key_range
 from lakebraid.tasks.writing.rows import write_rows
-from tests.kit.lake import PLAIN, Lake, commit_time, row
-from tests.kit.table_builder import open_table, t
+from tests.kit.tables.builder import open_table, t
+from tests.kit.tables.lake import PLAIN, Lake, commit_time, row
 
 pytestmark = pytest.mark.unit
 

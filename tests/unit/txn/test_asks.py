@@ -56,8 +56,8 @@ from lakebraid.txn.ledger.wishes import (
     release_wish,
     undo_wish,
 )
-from tests.kit.far import FarCompany
-from tests.kit.scene import Call, TickingClock, WatchedStorage, make_table, once
+from tests.kit.races.far import FarCompany
+from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, make_table, once
 
 pytestmark = pytest.mark.unit
 

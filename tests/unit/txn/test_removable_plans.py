@@ -27,7 +27,7 @@ from lakebraid.txn.ledger.entries import Entry, LedgerState, Undoing, format_ent
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import beat, heartbeat_name
 from tests.kit.present import present
-from tests.kit.scene import Call, TickingClock, WatchedStorage, files, make_table, row, table_on
+from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, files, make_table, row, table_on
 
 PLAN_DELAY = ServiceSettings().plan_rollback_minutes.name
 pytestmark = pytest.mark.unit

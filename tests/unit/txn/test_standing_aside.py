@@ -14,9 +14,9 @@ from lakebraid.errors import StorageError, WriteConflict
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.waiting import stand_aside
 from lakebraid.writing.transaction import Transaction
-from tests.kit.clustering import Grove
 from tests.kit.present import present
-from tests.kit.scene import Call, Scene, TickingClock, WatchedStorage, row, table_on
+from tests.kit.tables.clustering import Grove
+from tests.kit.tables.scene import Call, Scene, TickingClock, WatchedStorage, row, table_on
 
 pytestmark = pytest.mark.unit
 

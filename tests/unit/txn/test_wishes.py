@@ -52,8 +52,8 @@ from lakebraid.txn.ledger.wishes import (
     publish_wish,
 )
 from lakebraid.txn.liveness.leases import advance_consumer, drop_consumer, drop_lease, register_consumer, take_lease
-from tests.kit.far import FarCompany
-from tests.kit.scene import Call, Scene, TickingClock, WatchedStorage, make_table, once, row, table_on
+from tests.kit.races.far import FarCompany
+from tests.kit.tables.scene import Call, Scene, TickingClock, WatchedStorage, make_table, once, row, table_on
 
 pytestmark = pytest.mark.unit
 

@@ -18,7 +18,7 @@ from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.txn.checks.file_groups import EARLY, STRATEGY
 from lakebraid.txn.checks.rivalry import strategy_of
-from tests.kit.scene import Scene
+from tests.kit.tables.scene import Scene
 
 pytestmark = pytest.mark.unit
 

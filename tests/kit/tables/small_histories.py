@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import lakebraid as lb
-from tests.kit.oracle import Base, Block, Gone, Group, History, Instant, Log, Oracle, Put, Settings
-from tests.kit.table_builder import t
+from tests.kit.models.oracle import Base, Block, Gone, Group, History, Instant, Log, Oracle, Put, Settings
+from tests.kit.tables.builder import t
 
 COLUMNS = ("id", "ts", "v", "w")
 G: Group = ("", "00000000-0000-0000-0000-000000000000-0")

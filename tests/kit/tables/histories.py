@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lakebraid.model.keys.buckets import bucket_file_id, bucket_of
-from tests.kit.oracle import (
+from tests.kit.models.oracle import (
     AT,
     UNAVAILABLE,
     Base,
@@ -34,7 +34,7 @@ from tests.kit.oracle import (
     merged,
     versions_of,
 )
-from tests.kit.table_builder import ORDER_TYPES, record_key
+from tests.kit.tables.builder import ORDER_TYPES, record_key
 
 KEYS = ("k0", "k1", "k2", "k3")
 Place = tuple[str, tuple[str, ...]]  # a partition and keys in it

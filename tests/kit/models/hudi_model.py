@@ -35,8 +35,8 @@ from lakebraid.txn.hudi.file_lock import LOCK, FileLock
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import beat
 from tests.kit.present import present
-from tests.kit.scene import WatchedStorage
-from tests.kit.table_builder import put_history
+from tests.kit.tables.builder import put_history
+from tests.kit.tables.scene import WatchedStorage
 from tests.unit.txn import test_ledger as alone
 from tests.unit.txn.test_ledger import Clock, publish
 

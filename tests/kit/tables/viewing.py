@@ -13,7 +13,7 @@ from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.web.details import Details, PlannedGroup, WrittenFile
 from lakebraid.web.gathering import Facts, Seen, load_facts
 from lakebraid.web.picture import build_model
-from tests.kit.storyboard import NOON, Story, braided
+from tests.kit.tables.storyboard import NOON, Story, braided
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.writing.transaction import Transaction
 from tests.kit.present import present
-from tests.kit.scene import TickingClock, make_table
+from tests.kit.tables.scene import TickingClock, make_table
 
 NOON = int(datetime(2026, 3, 2, 12, tzinfo=UTC).timestamp() * 1000)
 CITIES = ("Bergen", "Lima", "Oslo", "Rome")

@@ -21,7 +21,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config, load_timeline
 from lakebraid.txn.actions.archive import decide_archive, finish_archive, tend_history
 from lakebraid.txn.ledger.ledger import Ledger
-from tests.kit.scene import CHANGES, Call, TickingClock, answer, make_table, row, table_on
+from tests.kit.tables.scene import CHANGES, Call, TickingClock, answer, make_table, row, table_on
 
 HISTORY = ".hoodie/timeline/history"
 DAY_MS = 25 * 60 * 60_000

@@ -8,7 +8,7 @@ from typing import Any
 from lakebraid.api.table import Table
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.checks.overwrite_maps import MAPS
-from tests.kit.scene import COLUMNS, TickingClock, WatchedStorage, make_table, row, table_on
+from tests.kit.tables.scene import COLUMNS, TickingClock, WatchedStorage, make_table, row, table_on
 
 SCHEMA = f"{COLUMNS}, part string"
 

@@ -47,7 +47,7 @@ from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
-from tests.kit.oracle import UNAVAILABLE, Base, Block, Gone, Group, History, Instant, Log, Put, Settings
+from tests.kit.models.oracle import UNAVAILABLE, Base, Block, Gone, Group, History, Instant, Log, Put, Settings
 
 TIMELINE = ".hoodie/timeline"
 ARROW_TYPES = {

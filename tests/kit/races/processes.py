@@ -22,7 +22,7 @@ from lakebraid.clock import SystemClock
 from lakebraid.errors import LakebraidError
 from lakebraid.storage.local import LocalStorage
 from lakebraid.txn.liveness.heartbeat import HEARTBEATS
-from tests.kit.scene import Call, WatchedStorage, table_on
+from tests.kit.tables.scene import Call, WatchedStorage, table_on
 from tests.kit.waiting import PATIENCE_SECONDS
 
 Body = Callable[[Table], Any]

@@ -6,9 +6,9 @@ from __future__ import annotations
 from lakebraid.services.settings import open_table
 from lakebraid.txn.actions.restore import decide_restore
 from lakebraid.txn.ledger.ledger import Ledger
-from tests.kit.faults import not_owned
 from tests.kit.present import present
-from tests.kit.scene import Scene, answer, row
+from tests.kit.races.faults import not_owned
+from tests.kit.tables.scene import Scene, answer, row
 
 
 def scene(**arguments: object) -> Scene:

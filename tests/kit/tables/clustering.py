@@ -9,7 +9,7 @@ from typing import Any
 from lakebraid.api.table import Table
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.ledger.ledger import Ledger
-from tests.kit.scene import TickingClock, answer, files, make_table, row, table_on
+from tests.kit.tables.scene import TickingClock, answer, files, make_table, row, table_on
 
 COLUMNS = "id string not null, ts bigint, v string, w bigint"
 NEW_GROUPS = {"hoodie.parquet.small.file.limit": "0"}

@@ -21,7 +21,7 @@ from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
-from tests.kit.scene import Call, Hook, TickingClock, WatchedStorage, answer, make_table, row, table_on
+from tests.kit.tables.scene import Call, Hook, TickingClock, WatchedStorage, answer, make_table, row, table_on
 
 SCHEMA = "id string, ts bigint, v string, w bigint, part string"
 BEFORE = {"a": "0", "b": "0"}
