@@ -23,7 +23,8 @@ from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.writer import Writing
 from tests.kit.models.oracle import Block, Group, History, Instant, Log, Settings
-from tests.kit.tables.builder import StillClock, put_file, schema_text, t, write_properties
+from tests.kit.tables.builder import StillClock, write_properties
+from tests.kit.tables.built_files import put_file, schema_text, t
 
 _FIRST = int(t(1)) - 1
 

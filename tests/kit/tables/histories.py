@@ -34,28 +34,12 @@ from tests.kit.models.oracle import (
     merged,
     versions_of,
 )
-from tests.kit.tables.builder import ORDER_TYPES, record_key
+from tests.kit.tables.built_files import record_key
+from tests.kit.tables.table_settings import settings_of
 
 KEYS = ("k0", "k1", "k2", "k3")
 Place = tuple[str, tuple[str, ...]]  # a partition and keys in it
 TOKENS = ("0-0-0", "1-0-1", "10-0-2", "9-0-3")
-
-
-@st.composite
-def settings_of(draw: st.DrawFn) -> Settings:
-    ordering = draw(st.sampled_from([("ts",), ("ts",), ("ts", "ts2")]))
-    by_event = draw(st.sampled_from([True, True, False]))
-    fill = draw(st.sampled_from(["", "", "", "", "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"]))
-    return Settings(
-        ordering=ordering if by_event or draw(st.booleans()) else (),
-        by_event=by_event,
-        partitioned=draw(st.booleans()),
-        buckets=draw(st.sampled_from([1, 2, None])),
-        fill=fill,
-        complex_keys=draw(st.booleans()),
-        meta=draw(st.sampled_from([True, True, True, False])),
-        order_type=draw(st.sampled_from(["long", "long", *ORDER_TYPES])),
-    )
 
 
 @st.composite

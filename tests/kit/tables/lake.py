@@ -16,7 +16,8 @@ from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.tasks.staged_file import StagedFile, write_stats
 from lakebraid.tasks.writing.rows import WritePlan, write_rows
-from tests.kit.tables.builder import StillClock, open_table, t
+from tests.kit.tables.builder import StillClock, open_table
+from tests.kit.tables.built_files import t
 
 PLAIN = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
 

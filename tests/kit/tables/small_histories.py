@@ -7,7 +7,7 @@ from typing import Any
 
 import lakebraid as lb
 from tests.kit.models.oracle import Base, Block, Gone, Group, History, Instant, Log, Oracle, Put, Settings
-from tests.kit.tables.builder import t
+from tests.kit.tables.built_files import t
 
 COLUMNS = ("id", "ts", "v", "w")
 G: Group = ("", "00000000-0000-0000-0000-000000000000-0")

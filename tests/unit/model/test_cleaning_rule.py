@@ -29,7 +29,8 @@ from lakebraid.services.retention import (
 from lakebraid.services.settings import parse_settings
 from tests.kit.effort import times
 from tests.kit.models.oracle import Base, Group, History, Instant, Log, live_files
-from tests.kit.tables.builder import COMPLETED_ACTION, file_path, t
+from tests.kit.tables.builder import COMPLETED_ACTION
+from tests.kit.tables.built_files import file_path, t
 from tests.kit.tables.histories import histories
 
 pytestmark = pytest.mark.unit

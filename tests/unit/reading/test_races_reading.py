@@ -18,13 +18,12 @@ from tests.kit.tables.builder import (
     TIMELINE,
     archive,
     build_table,
-    file_path,
     instant_bytes,
     open_table,
-    put_file,
     put_history,
     timeline_path,
 )
+from tests.kit.tables.built_files import file_path, put_file
 from tests.kit.tables.small_histories import (
     B10,
     DEMO,

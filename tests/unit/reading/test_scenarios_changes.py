@@ -11,7 +11,8 @@ import lakebraid as lb
 from lakebraid.format.names import State
 from lakebraid.storage import open_storage
 from tests.kit.models.oracle import Block, History, Instant, Log, Put, Settings
-from tests.kit.tables.builder import build_table, open_table, t, timeline_path
+from tests.kit.tables.builder import build_table, open_table, timeline_path
+from tests.kit.tables.built_files import t
 from tests.kit.tables.small_histories import (
     B10,
     DEMO,

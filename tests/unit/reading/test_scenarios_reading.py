@@ -11,7 +11,8 @@ import lakebraid as lb
 from lakebraid.format.names import State
 from lakebraid.format.timeline.services import SavepointMetadata, format_savepoint_metadata
 from tests.kit.models.oracle import Base, Block, Gone, History, Instant, Log, Put, Settings
-from tests.kit.tables.builder import TIMELINE, build_table, open_table, t, timeline_path
+from tests.kit.tables.builder import TIMELINE, build_table, open_table, timeline_path
+from tests.kit.tables.built_files import t
 from tests.kit.tables.small_histories import (
     B10,
     BY_COMMIT,

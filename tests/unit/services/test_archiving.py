@@ -28,7 +28,8 @@ from lakebraid.txn.actions.write import begin_write, publish_write, write_comple
 from lakebraid.txn.ledger.entries import LedgerState, OpenWrite, PendingPlan, Restoring, Undoing
 from tests.kit.models.oracle import Instant as Described
 from tests.kit.tables.archiving import DAY_MS
-from tests.kit.tables.builder import build_table, open_table, t
+from tests.kit.tables.builder import build_table, open_table
+from tests.kit.tables.built_files import t
 from tests.kit.tables.scene import Scene, TickingClock, WatchedStorage, answer, files, make_table, row, table_on
 from tests.kit.tables.small_histories import base, history, log, put, write
 from tests.kit.tables.small_histories import row as described

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kit.models.oracle import Gone, Instant, Put
-from tests.kit.tables.builder import t
+from tests.kit.tables.built_files import t
 from tests.kit.tables.compacting import Bench
 from tests.kit.tables.small_histories import BY_EVENT, COLUMNS, G, log, put
 
