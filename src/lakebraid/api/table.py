@@ -13,7 +13,7 @@ from lakebraid.api.writes import Writes
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
-from lakebraid.model.creation.plan import check_agrees, plan_table
+from lakebraid.model.creation.plan import BUCKETS, check_agrees, plan_table
 from lakebraid.reading.plan import Source
 from lakebraid.storage import open_storage
 from lakebraid.table.at import TableAt
@@ -56,7 +56,7 @@ class Table(Writes):
         ordering_fields: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         partition_by: str | Sequence[str] | None = None,
         table_type: str = "mor",
-        buckets: int = 8,
+        buckets: int = BUCKETS,
         concurrency: str | None = None,
         index: str = "bucket",
         properties: Mapping[str, Any] | None = None,

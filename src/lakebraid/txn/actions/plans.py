@@ -44,7 +44,7 @@ def decide_plan(
             return Already(None)
         name = TimelineFileName(request_time, None, action, State.REQUESTED).format()
         pending = PendingPlan(action, decider, is_removable=is_removable)
-        state = now.timed(plans={**now.state.plans, request_time: pending})
+        state = replace(now.state, last=now.time(), plans={**now.state.plans, request_time: pending})
         return Decision("plan", state, ((plan, name),), value=request_time)
 
     return decide_after_restores(ledger, decider, rule)

@@ -167,7 +167,9 @@ def _check_active(now: Round, timeline: Timeline, undo: Undo) -> None:
 
 def _state_after(now: Round, request_time: str, decider: str, undo: Undo) -> LedgerState:
     """Nothing is open, nothing planned; the schema is a surviving commit's again."""
-    state = now.timed(
+    state = replace(
+        now.state,
+        last=now.time(),
         open={},
         plans={},
         restores={request_time: Restoring(undo.until, decider)},

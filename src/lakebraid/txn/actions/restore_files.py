@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from lakebraid import limits
@@ -159,7 +160,7 @@ def _decide_done(ledger: Ledger, decider: str, restore: str, removed: Removed) -
         done = now.time()
         name = TimelineFileName(restore, done, "restore", State.COMPLETED).format()
         lately = dict(sorted({**now.state.restored, restore: restoring}.items())[-limits.RESTORES_KEPT :])
-        state = now.timed(restores=without(now.state.restores, restore), restored=lately)
+        state = replace(now.state, last=now.time(), restores=without(now.state.restores, restore), restored=lately)
         metadata = _metadata(restore, plan.instants, removed)
         return Decision("restored", state, ((format_restore_metadata(metadata), name),), value=None)
 
