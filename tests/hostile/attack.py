@@ -24,7 +24,7 @@ import lakebraid as lb
 from lakebraid.errors import LakebraidError
 from lakebraid.storage import Storage, open_storage
 from tests.kit.counting import slowness
-from tests.kit.tables.reference import DATA
+from tests.kit.reference import DATA
 from tests.kit.tally import TALLY
 
 SECONDS_MAX = 2.0

@@ -16,8 +16,8 @@ from lakebraid.format.log.blocks import BlockType, LogBlock, format_block, read_
 from tests.hostile.attack import Target, files_of, look_at_everything, read_rows, refusal, target
 from tests.hostile.forge_avro import container, split
 from tests.hostile.mutations import mutate, mutate_log, mutate_records
+from tests.kit import reference
 from tests.kit.effort import first_seed, played, times
-from tests.kit.tables import reference
 
 pytestmark = pytest.mark.hostile
 

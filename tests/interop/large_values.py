@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.interop.referee import Referee
-from tests.kit.tables.reference import DATA
+from tests.kit.reference import DATA
 
 FOLDER = DATA / "large"
 KINDS = {

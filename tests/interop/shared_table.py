@@ -14,7 +14,7 @@ from typing import Any
 import lakebraid as lb
 from tests.interop.our_tables import ROW
 from tests.interop.referee import Referee
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 LOCK = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"}
 BY_NAME = ("run_clean",)

@@ -23,7 +23,7 @@ import lakebraid as lb
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import SharedTable
 from tests.interop.soak_writer import WRITERS, batches
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(1800)]
 

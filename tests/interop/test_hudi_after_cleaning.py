@@ -12,7 +12,7 @@ import lakebraid as lb
 from tests.interop.our_tables import keys, plan, rows, run_plan
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import SharedTable
-from tests.kit.tables.reference import our_rows, unpack
+from tests.kit.reference import our_rows, unpack
 
 pytestmark = pytest.mark.interop
 

@@ -15,7 +15,7 @@ from tests.interop.expected import key_of, name_of
 from tests.interop.our_tables import DEFINITIONS, ROW, create, keys, rows
 from tests.interop.referee import Referee
 from tests.interop.shared_table import SharedTable
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
 

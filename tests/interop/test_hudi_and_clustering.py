@@ -18,7 +18,7 @@ from tests.interop.our_tables import rows
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import SharedTable
 from tests.kit.present import present
-from tests.kit.tables.reference import hudi_rows, our_rows, unpack
+from tests.kit.reference import hudi_rows, our_rows, unpack
 
 pytestmark = pytest.mark.interop
 

@@ -13,7 +13,7 @@ import lakebraid as lb
 from tests.interop.our_tables import ROW, rows
 from tests.interop.referee import Referee
 from tests.interop.shared_table import SharedTable
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
 

@@ -19,7 +19,7 @@ from lakebraid.storage import open_storage
 from tests.interop.referee import Referee
 from tests.interop.test_hudi_reads_our_writes import rows_of
 from tests.kit.effort import playing, seeds
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 from tests.lives.checking import check
 from tests.lives.choosing import Step, choose
 from tests.lives.kinds import TYPES, Kind, random_kind

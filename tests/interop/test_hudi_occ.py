@@ -11,7 +11,7 @@ import lakebraid as lb
 from tests.interop.our_tables import rows
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import SharedTable
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ import pytest
 import lakebraid as lb
 from tests.interop.referee import Referee
 from tests.interop.test_hudi_reads_our_writes import read_by_rs, rows_of
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
 

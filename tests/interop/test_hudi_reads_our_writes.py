@@ -17,7 +17,7 @@ from tests.interop import our_tables_merging, our_tables_types, our_tables_write
 from tests.interop.expected import Row, key_of, name_of
 from tests.interop.our_tables import DEFINITIONS, Written
 from tests.interop.referee import Referee
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
 

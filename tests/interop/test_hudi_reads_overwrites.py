@@ -17,7 +17,7 @@ from hudi import HudiTableBuilder
 from tests.interop.our_tables import ROW, rows
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.shared_table import SharedTable
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
 PARTED = f"{ROW}, p string"

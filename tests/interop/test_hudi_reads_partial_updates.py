@@ -13,7 +13,7 @@ import lakebraid as lb
 from lakebraid.errors import WriteConflict
 from tests.interop.referee import HudiRefused, Referee
 from tests.interop.test_hudi_reads_our_writes import read_by_rs, rows_of
-from tests.kit.tables.reference import hudi_rows, our_rows
+from tests.kit.reference import hudi_rows, our_rows
 
 pytestmark = pytest.mark.interop
 

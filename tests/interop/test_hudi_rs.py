@@ -10,7 +10,7 @@ import pytest
 from hudi import HudiTableBuilder
 
 from tests.interop.expected import Row
-from tests.kit.tables.reference import Reference, names, our_rows, unpack
+from tests.kit.reference import Reference, names, our_rows, unpack
 
 pytestmark = pytest.mark.interop
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 import lakebraid as lb
 from tests.interop.expected import DIFFERENT_THEN, HUDIS_OWN, NOT_CALLED_NEW, Row, differences
 from tests.interop.referee import HudiRefused, Referee
-from tests.kit.tables.reference import Reference, names, our_rows, unpack
+from tests.kit.reference import Reference, names, our_rows, unpack
 
 pytestmark = pytest.mark.interop
 

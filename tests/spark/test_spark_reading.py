@@ -14,7 +14,7 @@ import lakebraid as lb
 from lakebraid.spark import read as spark_read
 from lakebraid.spark.schemas import to_spark
 from tests.kit.present import present
-from tests.kit.tables.reference import Reference, hudi_rows, names, our_rows, unpack
+from tests.kit.reference import Reference, hudi_rows, names, our_rows, unpack
 
 pytestmark = pytest.mark.spark
 

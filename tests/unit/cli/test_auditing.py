@@ -13,7 +13,7 @@ import pytest
 import lakebraid as lb
 from lakebraid.cli.main import main
 from lakebraid.inspect.audit.findings import KINDS
-from tests.kit.tables.reference import unpack
+from tests.kit.reference import unpack
 
 pytestmark = pytest.mark.unit
 Capture = pytest.CaptureFixture[str]

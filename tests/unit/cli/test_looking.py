@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakebraid.cli.main import main
-from tests.kit.tables.reference import unpack
+from tests.kit.reference import unpack
 
 pytestmark = pytest.mark.unit
 

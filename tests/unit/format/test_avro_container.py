@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, InvalidArgument
 from lakebraid.format.avro.container import read_record, write_record
-from tests.kit.tables.reference import unpack
+from tests.kit.reference import unpack
 
 pytestmark = pytest.mark.unit
 

@@ -13,7 +13,7 @@ from lakebraid.errors import CorruptFile, InvalidArgument
 from lakebraid.format.timeline.commit import CommitMetadata, RuntimeStats, WriteStat, format_commit, parse_commit
 from lakebraid.format.timeline.records import RECORDS
 from tests.kit.counting import calls_of
-from tests.kit.tables.reference import unpack
+from tests.kit.reference import unpack
 
 pytestmark = pytest.mark.unit
 

@@ -33,7 +33,7 @@ from lakebraid.format.timeline.plans import (
     parse_requested_replace,
 )
 from tests.kit.present import present
-from tests.kit.tables.reference import Reference, names, unpack
+from tests.kit.reference import Reference, names, unpack
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro.container import read_record, write_record
 from lakebraid.format.timeline.records import NAMESPACE, RECORDS, avro_schema, schema_misfit, value_misfit
 from tests.kit.effort import times
-from tests.kit.tables.reference import names, unpack
+from tests.kit.reference import names, unpack
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

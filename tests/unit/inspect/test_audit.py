@@ -20,7 +20,7 @@ from lakebraid.inspect.audit.findings import KINDS, Severity
 from lakebraid.inspect.audit.run import audit_table
 from lakebraid.model.timeline.slicing import FileGroup
 from tests.breaking import HOURS, KEYS, WAYS, Broken, archived, fresh, rich
-from tests.kit.tables.reference import names, unpack
+from tests.kit.reference import names, unpack
 from tests.kit.tables.scene import CHANGES, Call, WatchedStorage, once, row, table_on
 
 pytestmark = pytest.mark.unit

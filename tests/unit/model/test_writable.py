@@ -13,7 +13,7 @@ from lakebraid.errors import UnsupportedTable
 from lakebraid.model.config import parse_config
 from lakebraid.model.creation.plan import plan_table
 from lakebraid.model.writable import FILE_LOCK, STORAGE_LOCK, check_writable
-from tests.kit.tables.reference import names, unpack
+from tests.kit.reference import names, unpack
 
 pytestmark = pytest.mark.unit
 

@@ -22,7 +22,7 @@ from lakebraid.tasks.reading import key_filter
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from tests.kit.present import present
-from tests.kit.tables.reference import our_rows, unpack
+from tests.kit.reference import our_rows, unpack
 
 pytestmark = pytest.mark.unit
 

@@ -12,7 +12,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.tasks.changes.cdc_form import cdc_rows
-from tests.kit.tables.reference import Reference, unpack
+from tests.kit.reference import Reference, unpack
 
 pytestmark = pytest.mark.unit
 Images = tuple[dict[str, Any] | None, dict[str, Any] | None]

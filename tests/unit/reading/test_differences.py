@@ -13,7 +13,7 @@ import pytest
 import lakebraid as lb
 from lakebraid.format.names import LogFileName, parse_data_file
 from tests.kit.present import present
-from tests.kit.tables.reference import our_rows, unpack
+from tests.kit.reference import our_rows, unpack
 
 pytestmark = pytest.mark.unit
 

@@ -23,7 +23,7 @@ from lakebraid.storage.disk import os_failure
 from lakebraid.storage.local import LocalStorage
 from lakebraid.txn.liveness.leases import take_lease
 from lakebraid.web.server import make_server
-from tests.kit.tables.reference import unpack
+from tests.kit.reference import unpack
 from tests.kit.tables.scene import CHANGES
 
 pytestmark = pytest.mark.unit

@@ -10,7 +10,7 @@ import pytest
 
 import lakebraid as lb
 from tests.interop.expected import DIFFERENT_THEN
-from tests.kit.tables.reference import Reference, names, our_rows, unpack
+from tests.kit.reference import Reference, names, our_rows, unpack
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakebraid import Table, UnsupportedTable
-from tests.kit.tables.reference import unpack
+from tests.kit.reference import unpack
 
 pytestmark = pytest.mark.unit
 

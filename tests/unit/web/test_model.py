@@ -16,7 +16,7 @@ from lakebraid.web.gathering import load_facts
 from lakebraid.web.page import embedded_json, render_page
 from lakebraid.web.picture import build_model
 from tests.kit.models.viewing import long_facts, model_of, told
-from tests.kit.tables.reference import names, unpack
+from tests.kit.reference import names, unpack
 from tests.kit.tables.scene import WatchedStorage
 from tests.kit.tables.storyboard import Story
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from benchmarks.cloud.calls import TALLY, Call
-from benchmarks.cloud.latency import PAGE, Latencies, pages
+from benchmarks.cloud.rig.calls import TALLY, Call
+from benchmarks.cloud.rig.latency import PAGE, Latencies, pages
 from lakebraid.storage import LocalStorage, ObjectStorage, opening
 from lakebraid.storage.objects.file import ObjectFile
 from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo, Storage

@@ -19,8 +19,8 @@ from typing import Any
 
 from tests.interop.referee import make_environment
 
-from benchmarks.cloud.calls import summed
-from benchmarks.cloud.grounds import S3
+from benchmarks.cloud.rig.calls import summed
+from benchmarks.cloud.rig.grounds import S3
 from benchmarks.suite.row import Row, percentile
 
 REQUIREMENTS = ("deltalake==1.6.6", "pyarrow", "numpy")

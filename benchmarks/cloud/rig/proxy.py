@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A proxy before an S3 server that takes as long as an object store, and fails as often as it is told.
 
-    python -m benchmarks.cloud.proxy --to http://127.0.0.1:9000 --tail 4 --faults 0.01 --seed 1
+    python -m benchmarks.cloud.rig.proxy --to http://127.0.0.1:9000 --tail 4 --faults 0.01 --seed 1
 
 Prints its address and ends with its standard input, so it never outlives who started it. It answers itself to
 /.calls (all requests so far, as JSON), /.faults (how many failed, by kind and way) and /.forget (the calls).
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from benchmarks.cloud.calls import Call
-from benchmarks.cloud.latency import Latencies
-from benchmarks.cloud.wire import HEAD_BYTES_MAX, Malformed, Message, kind_of, read_answer, read_request
+from benchmarks.cloud.rig.calls import Call
+from benchmarks.cloud.rig.latency import Latencies
+from benchmarks.cloud.rig.wire import HEAD_BYTES_MAX, Malformed, Message, kind_of, read_answer, read_request
 
 FAULTS: Final = ("503", "429", "cut", "lost", "torn")
 """Refused with SlowDown, or with TooManyRequests; cut before the server sees it; its answer is lost, or comes by half."""
@@ -160,7 +160,7 @@ def running(to: str, *flags: str) -> Iterator[str]:
     """The address of a proxy in a process of its own."""
     import subprocess  # noqa: PLC0415 - the proxy itself needs none
 
-    command = [sys.executable, "-m", "benchmarks.cloud.proxy", "--to", to, *flags]
+    command = [sys.executable, "-m", "benchmarks.cloud.rig.proxy", "--to", to, *flags]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     if process.stdin is None or process.stdout is None:
         raise SystemExit("The proxy has no pipes.")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from tests.objects.conftest import BUCKET, SECRET, client, moto, options
 from tests.objects.versitygw import NotBuilt, versitygw
 
-from benchmarks.cloud.grounds import S3
-from benchmarks.cloud.proxy import running
+from benchmarks.cloud.rig.grounds import S3
+from benchmarks.cloud.rig.proxy import running
 
 
 @contextlib.contextmanager

@@ -18,8 +18,8 @@ from typing import Any
 
 from tests.interop.referee import environment, run, worker_environment
 
-from benchmarks.cloud.calls import summed
-from benchmarks.cloud.grounds import S3
+from benchmarks.cloud.rig.calls import summed
+from benchmarks.cloud.rig.grounds import S3
 from benchmarks.suite.row import Row, percentile
 
 WRITER = Path(__file__).with_name("hudi_writer.py")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[1] / "data"
 TEXTS = {"v9_mor_partition_timestamp": ("at",)}
 LEFT_OUT = ("_hoodie_file_name", "_hoodie_commit_seqno")
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import lakebraid as lb
-from benchmarks.cloud.calls import TALLY, Call
-from benchmarks.cloud.latency import Latencies
-from benchmarks.cloud.storage import delayed
+from benchmarks.cloud.rig.calls import TALLY, Call
+from benchmarks.cloud.rig.latency import Latencies
+from benchmarks.cloud.rig.storage import delayed
 
 
 class Ground(Protocol):
