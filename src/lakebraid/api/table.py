@@ -78,7 +78,7 @@ class Table(Writes):
         never wait ("nbcc", the default there); others are optimistic ("occ") or have one writer ("single"). `shared=True` if Apache
         Hudi jobs write the table as well: then every decision is made inside Hudi's own lock. `publication_order="group"` lets
         commits that are decided together appear side by side: faster on object stores with many writers, for tables whose
-        changes nobody reads with Apache Hudi; "each" is the default. `schema_conflict="merge"`
+        changes are not read with Apache Hudi; "each" is the default. `schema_conflict="merge"`
         joins schema changes of concurrent writers where they fit together, instead of refusing the second one.
         """
         check_schema_conflict(schema_conflict)

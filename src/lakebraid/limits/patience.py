@@ -12,7 +12,7 @@ EMPTY_COMPLETED_RETRIES: Final = 3
 """How often a completed but still empty timeline file is read again (Hudi creates, then fills, it)."""
 
 EMPTY_COMPLETED_MS_MAX: Final = 60_000
-"""After this time nobody will fill an empty completed timeline file any more; waiting for each of many takes hours."""
+"""After this time no process will fill an empty completed timeline file any more; waiting for each of many takes hours."""
 
 JAVA_ANSWER_SECONDS_MAX: Final = 10
 """How long a Java without a `release` file may take to tell its version."""
@@ -71,7 +71,7 @@ LOCK_WAIT_SECONDS_MAX: Final = 120
 """How long one decision waits for Hudi's lock; Hudi holds it for parts of a second, seldom for seconds."""
 
 LOCK_POLL_SECONDS_MAX: Final = 0.25
-"""The longest pause between two looks at a lock that somebody else holds."""
+"""The longest pause between two looks at a lock that another process holds."""
 
 LOCK_HEIRS_MAX: Final = 100
 """How many processes may die, one after the other, while they remove the lock of a dead one."""
@@ -83,7 +83,7 @@ LOCK_RENEW_SECONDS: Final = 30
 """How often it is renewed while it is held: Hudi's default."""
 
 LOCK_DRIFT_MS: Final = 500
-"""How far the clocks of two holders may differ, as Hudi has it; nobody takes an expired lock before that."""
+"""How far the clocks of two holders may differ, as Hudi has it; no process takes an expired lock before that."""
 
 LOCK_MARGIN_MS: Final = 60_000
 """A lock that is valid for less than this is renewed before anything is decided under it."""
@@ -186,7 +186,7 @@ VIEW_REST_FACTOR: Final = 9
 """For so many times as long as reading a table took, the live viewer leaves it alone: a tenth of a core at most."""
 
 AUDIT_LEFTOVER_MS: Final = 60 * 60_000
-"""Markers, heartbeats and staged objects of ended writes are untidy after this: until then somebody may be about to remove
+"""Markers, heartbeats and staged objects of ended writes are untidy after this: until then a process may be about to remove
 them. Also how long a decision may be on its way to the timeline."""
 
 AUDIT_AHEAD_MS: Final = 26 * 60 * 60_000

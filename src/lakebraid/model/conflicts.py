@@ -19,7 +19,7 @@ from lakebraid.model.timeline.timeline import Timeline
 
 
 class Kind(StrEnum):
-    """What an instant does, as far as conflicts go; cleans, rollbacks and the like conflict with nobody."""
+    """What an instant does, as far as conflicts go; cleans, rollbacks and the like conflict with no write."""
 
     INGESTION = "ingestion"
     CLUSTERING = "clustering"
@@ -62,7 +62,7 @@ STRATEGIES: Final = {
 }
 """Hudi's and the RFC's class names, without their package."""
 PREFERS_WRITERS: Final = "PreferWriterConflictResolutionStrategy"
-"""With it Apache Hudi's table services look, before they publish, who has written meanwhile; without it they do not."""
+"""With it Apache Hudi's table services look, before they publish, which writes were published after they began; without it they do not."""
 UPDATES_ALLOWED: Final = {"SparkRejectUpdateStrategy": False, "SparkAllowUpdateStrategy": True}
 """Whether a write may touch file groups of a pending clustering, by Hudi's class names."""
 
@@ -95,7 +95,7 @@ class Clash:
 
 
 def kind_of(instant: Instant) -> Kind | None:
-    """What kind of write an instant is; None for what conflicts with nobody."""
+    """What kind of write an instant is; None for what conflicts with no write."""
     if instant.kind in ("compaction", "logcompaction"):
         return Kind.COMPACTION
     if instant.kind == "clustering":

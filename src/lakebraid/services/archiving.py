@@ -70,12 +70,12 @@ def archive(
     ledger, keep = opened.ledger, keep_of(opened.settings, keep_min, keep_max)
     if dry_run:
         return _planned(ledger, keep)
-    txn = ledger.clock.token()
+    decider = ledger.clock.token()
     ledger.may_ask = True
     swept = sweep_dead(ledger)
-    chosen = decide_archive(ledger, txn, lambda now: choose(now, keep, swept))
-    moved = finish_archive(ledger, txn)
-    tend_history(ledger, txn)
+    chosen = decide_archive(ledger, decider, lambda now: choose(now, keep, swept))
+    moved = finish_archive(ledger, decider)
+    tend_history(ledger, decider)
     forget_maps(ledger, ledger.newest().state)
     opened.writing.remember(ledger)
     return ArchiveResult(moved, chosen.until, chosen.held_back_by)
@@ -170,7 +170,7 @@ def _obstacles(timeline: Timeline, state: LedgerState, since: str) -> Iterator[t
 
 
 def _restorable(timeline: Timeline, savepoint: Instant) -> Iterator[tuple[str, str]]:
-    """The savepoint, and what completed after its moment: a restore takes it back from the timeline, also what began before."""
+    """The savepoint, and what completed after its moment: a restore removes it from the timeline, also what began before."""
     moment = timeline.completion_of(savepoint.request_time) or savepoint.request_time
     later = (write.request_time for write in timeline.writes if (write.completion_time or "") > moment)
     for request_time in (savepoint.request_time, *later):
@@ -178,7 +178,7 @@ def _restorable(timeline: Timeline, savepoint: Instant) -> Iterator[tuple[str, s
 
 
 def _undone(state: LedgerState, since: str) -> Iterator[tuple[str, str]]:
-    """The same of what was taken back, whose files may still be there, or come."""
+    """The same of what was rolled back or withdrawn, whose files may still be there, or come."""
     if state.restores:
         yield "", "a restore is unfinished"
     if len(state.gone) >= limits.GONE_REQUEST_TIMES_MAX and min(state.gone.values()) > since:

@@ -82,8 +82,8 @@ def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cle
         now = Round(ledger, ledger.newest().state, 0)
         choice = _choose(now, retention, expired_leases(ledger, now.state))
         return replace(_cleaned((), [choice]), is_dry_run=True)
-    txn = ledger.clock.token()
-    finished = finish_cleans(ledger, txn)
+    decider = ledger.clock.token()
+    finished = finish_cleans(ledger, decider)
     request_times: list[str] = []
     choices: list[Choice] = []
     while len(request_times) < limits.CLEANS_MAX:
@@ -92,7 +92,7 @@ def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cle
         if request_time is None:
             break
         request_times.append(request_time)
-        finish_clean(ledger, txn, request_time)
+        finish_clean(ledger, decider, request_time)
         if len(choice.files) < limits.CLEAN_FILES_MAX:
             break
     return replace(_cleaned(tuple(request_times), choices), finished=finished)
@@ -112,10 +112,10 @@ def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice
     return decide_clean(ledger, ledger.clock.token(), build), chosen[0]
 
 
-def finish_cleans(ledger: Ledger, txn: str) -> tuple[str, ...]:
+def finish_cleans(ledger: Ledger, decider: str) -> tuple[str, ...]:
     """Finishes every clean that was decided and not reported done; the process that decided it may do so as well."""
     left = sorted(ledger.newest().state.cleans)
-    return tuple(request_time for request_time in left if finish_clean(ledger, txn, request_time) is not None)
+    return tuple(request_time for request_time in left if finish_clean(ledger, decider, request_time) is not None)
 
 
 def _cleaned(request_times: tuple[str, ...], choices: Sequence[Choice]) -> CleanResult:
@@ -211,7 +211,7 @@ def _work_in_progress(now: Round, timeline: Timeline) -> Iterator[Hold]:
 
 
 def _foreign_rollbacks(ledger: Ledger, state: LedgerState, timeline: Timeline) -> Iterator[Hold]:
-    """Apache Hudi also takes back what was completed: the versions before that are about to be the newest again."""
+    """Apache Hudi also rolls completed writes back: the versions before that are about to be the newest again."""
     for instant in timeline.pending:
         if instant.action == "rollback" and instant.request_time not in state.rollbacks:
             plan = load_rollback_plan(ledger.table, instant.request_time)

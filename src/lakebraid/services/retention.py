@@ -45,7 +45,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Somebody who still needs the table as of a time, or, if it is lasting, as of every time from then on."""
+    """A reader, consumer or savepoint that still needs the table as of a time, or, if it is lasting, as of every time from then on."""
 
     what: str
     time: str

@@ -92,7 +92,7 @@ class TimelineListing:
 
     @property
     def has_open_writes(self) -> bool:
-        """Whether somebody has begun a write and not ended it."""
+        """Whether there is a write that began and has not ended."""
         return any(e.instant.is_write and not e.instant.is_completed for e in self.entries)
 
     def by_writers(self, names: Mapping[str, str | None]) -> TimelineListing:

@@ -3,7 +3,7 @@
 
 A write either puts rows into files as they come, or keeps them until its commit, finds the file group of each (they are
 *assigned*), and writes all of them then (docs/decisions/0013-placed-writes.md). An engine does the same on its own rows:
-`LocalEngine` on Arrow tables in this process, `lakebraid.spark.engine` on data frames. Nobody sees files of an engine before the write is
+`LocalEngine` on Arrow tables in this process, `lakebraid.spark.engine` on data frames. No reader sees files of an engine before the write is
 published, and no engine knows of the timeline.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the file of one instant says about it, as far as somebody who looks wants to know."""
+"""What the file of one instant says about it, as far as a person who looks at it wants to know."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Details:
     replaced: int = 0
     """File groups that it retires."""
     victims: tuple[InstantInfo, ...] = ()
-    """Writes and plans that it takes back."""
+    """Writes and plans that it removes."""
     removed: int | None = None
     """Files that it deleted."""
     plan: tuple[PlannedGroup, ...] = ()
     story: Mapping[str, Any] = field(default_factory=dict)
-    """Of a rollback: why, by whom, because of whom, as far as somebody left word."""
+    """Of a rollback: why, by whom, because of whom, as far as its plan says."""
     note: str = ""
     problem: str = ""
 

@@ -73,7 +73,7 @@ def test_writes_that_were_taken_back_are_shown_with_their_writer_and_why_though_
 ) -> None:
     gone = {i["start"]: i for i in model["instants"] if "by" in i}
     assert {request_time: i["state"] for request_time, i in gone.items()} == {
-        "20260302120100001": "taken back",
+        "20260302120100001": "rolled back",
         "20260302120216001": "aborted",
         "20260302120224010": "refused",
     }

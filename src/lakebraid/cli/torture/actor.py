@@ -122,7 +122,7 @@ class Writer:
             self.clock.sleep(0.05 * self.chance.random())
 
     def _transact(self, ids: list[int], *, deletes: bool) -> None:
-        """One transaction. Its rows are noted before anybody can see them, its end after it is known."""
+        """One transaction. Its rows are noted before a reader can see them, its end after it is known."""
         begun = self.clock.monotonic()
         txn = self._begin("delete" if deletes else "upsert")
         number = self.clock.now_ms()

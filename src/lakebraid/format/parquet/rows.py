@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parquet files that nobody vouches for: the content of Parquet data blocks, and the guard for every base file.
+"""Parquet files that may hold anything: the content of Parquet data blocks, and the guard for every base file.
 
 A footer of a few bytes can announce terabytes. What it announces is held against the bytes that are there, and the rows are
-decoded in steps of bounded size. How far the bytes unfold in all is nobody's business: a text of blanks is a text.
+decoded in steps of bounded size. How far the bytes unfold in all is not judged: a text of blanks is a text.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _same_base(
 
 
 def _fetched(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known) -> OpenBase | None:
-    """The base file of a slice, if it has one; on an object store its logs are read meanwhile, if they are small enough to stay."""
+    """The base file of a slice, if it has one; on an object store its logs are read at the same time, if they are small enough to stay."""
     is_ahead = calls_at_once(storage) > 1 and task.size - task.base_size <= limits.KEPT_BLOCK_BYTES_MAX
     logs = [lambda: placed_blocks(storage, plan, task, known)] if is_ahead else []
     base: OpenBase | None = together(storage, lambda: base_of(storage, task), *logs)[0]

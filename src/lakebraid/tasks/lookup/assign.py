@@ -61,7 +61,7 @@ def place_in_buckets(plan: WritePlan, changes: RowChanges, ground: Ground) -> Pl
             target = known.get((partition, file_id)) or Target(partition, file_id)
             if target.slice is not None or not changes.deleted[own].all():
                 numbers[own] = len(targets)
-            targets.append(target)  # also where nothing is to be deleted: somebody may be about to write there
+            targets.append(target)  # also where nothing is to be deleted: another writer may be about to write there
     return Placed(tuple(targets), numbers, np.zeros(len(changes), np.bool_))
 
 

@@ -42,7 +42,7 @@ def place(
 def write_placed(
     storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int
 ) -> Iterator[StagedFile]:
-    """Writes all rows into files that nobody sees yet. Task numbers are taken from `task` on, one for each piece and one
+    """Writes all rows into files that no reader sees yet. Task numbers are taken from `task` on, one for each piece and one
     more.
     """
     return put_files(storage, plan.request_time, placed_to_put(storage, plan, changes, placed, task))

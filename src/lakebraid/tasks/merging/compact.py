@@ -96,7 +96,7 @@ RunTask = Callable[[Storage, MergeContext, Any], list[StagedFile]]
 
 
 def run_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask) -> list[StagedFile]:
-    """Writes the group's next base file and, if deletes must go on, a log file of them. Nobody sees them yet.
+    """Writes the group's next base file and, if deletes must go on, a log file of them. No reader sees them yet.
 
     What is written is a function of plan and claim, so a second attempt meets its own files.
     """

@@ -53,7 +53,7 @@ class _Written:
 
 
 def run_log_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask) -> list[StagedFile]:
-    """Writes the one log file that stands for the slice's logs; none if they hold nothing. Nobody sees it yet.
+    """Writes the one log file that stands for the slice's logs; none if they hold nothing. No reader sees it yet.
 
     What is written is a function of plan and claim, so a second attempt meets its own file.
     """

@@ -132,7 +132,7 @@ class KeyRows:
             first, behind = (
                 np.asarray(_search_sorted(self.keys, wanted, side=side)).astype(np.int64) for side in ("left", "right")
             )
-            if (behind - first <= 1).all():  # as it should be, but nobody vouches for a file
+            if (behind - first <= 1).all():  # as it should be, but a file may say anything
                 return np.sort(first[behind > first])
         return np.flatnonzero(np.asarray(pc.is_in(self.keys, value_set=wanted)))
 

@@ -95,7 +95,7 @@ class Rivals:
 
         One that began earlier and is published comes before ours in every order, and our base files hide its own. A
         compaction finds blind rows in the slice after it, whenever it was planned (RFC-66). Beside Apache Hudi a bucket
-        may get a second file id meanwhile, so there no rival is passed over.
+        may get a second file id while the write is open, so there no rival is passed over.
         """
         if self.is_blind and kind_of(rival) is Kind.COMPACTION:
             return True
@@ -121,7 +121,7 @@ def begun(now: Round, request_time: str) -> Begun:
     """What is under way at the moment a write begins; to be asked inside the decision that begins it."""
     if not now.is_shared:
         # Another process may decide it later, and tells no more than the time: by times the same is found. What is
-        # archived meanwhile is looked up in vain.
+        # archived since is looked up in vain.
         return Begun(request_time, None, now.state.archived)
     pending, timeline = {*now.state.open, *now.state.plans}, now.since(request_time)
     return Begun(request_time, frozenset(pending | {*pending_writes(timeline)}), timeline.first_active_write or "")
