@@ -24,7 +24,6 @@ import pyarrow as pa
 from greenlet import getcurrent, greenlet
 
 from lakebraid import limits
-from lakebraid.api import writes
 from lakebraid.api.table import Table
 from lakebraid.errors import WriteConflict
 from lakebraid.model.creation.plan import plan_table
@@ -35,7 +34,7 @@ from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.create import create_table
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from lakebraid.writing import gate
+from lakebraid.writing import gate, retry
 
 _SCHEMA: Final = "id bigint, ts bigint, v string"
 _EPOCH_MS: Final = 1_767_225_600_000
@@ -252,12 +251,16 @@ VARIANTS: Final[dict[str, list[tuple[Any, str, Any]]]] = {
     "as it is": [],
     "no turns": [(limits, "TURN_ROUNDS_LOST", 10**9)],
     "turns of 1 s": [(limits, "TURN_LONG_SECONDS_MAX", 0.0)],
-    "refused: at once again": [(writes, "stand_aside", _ignored)],
-    "refused: random pause": [(writes, "stand_aside", _random_pause)],
+    "refused: at once again": [(retry, "stand_aside", _ignored)],
+    "refused: random pause": [(retry, "stand_aside", _random_pause)],
     "refused: always 4 s": [(limits, "ASIDE_SECONDS", 4.0)],
     "earlier ones not waited for": [(gate, "let_earlier_ones_end", _ignored)],
-    "neither": [(gate, "let_earlier_ones_end", _ignored), (writes, "stand_aside", _ignored)],
-    "neither, random pause": [(gate, "let_earlier_ones_end", _ignored), (writes, "stand_aside", _random_pause)],
+    "earlier ones not waited for, refused: always 4 s": [
+        (gate, "let_earlier_ones_end", _ignored),
+        (limits, "ASIDE_SECONDS", 4.0),
+    ],
+    "neither": [(gate, "let_earlier_ones_end", _ignored), (retry, "stand_aside", _ignored)],
+    "neither, random pause": [(gate, "let_earlier_ones_end", _ignored), (retry, "stand_aside", _random_pause)],
     "one look": [(limits, "LOOKS_MAX", 1)],
     "two looks": [(limits, "LOOKS_MAX", 2)],
     "sleepers waited for": [(limits, "LIVELY_TIMES", 10**9)],

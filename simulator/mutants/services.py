@@ -94,7 +94,7 @@ OF_SERVICES = (
         "*_planned_inputs(ledger, timeline), ", "",
         ("3",), {**_CLEAN, "rates": Rates(kill_after=0.004, pause=0.02), "actors": (*_CLEAN["actors"], ("compactor", 5))},
         elsewhere=(
-            (_CLEANING, "_work_in_progress", "yield Hold(", "if False: yield Hold("),
+            (_CLEANING, "_work_in_progress", "yield Holder(", "if False: yield Holder("),
             ("lakebraid.txn.checks.pending_plans", "planned_parts", "for instant in timeline.pending:", "for instant in ():"),
         ),
     ),

@@ -24,7 +24,7 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.table.grid import printable
 from lakebraid.web.details import PLANNED, kind_of
-from lakebraid.web.gathering import Facts, Seen
+from lakebraid.web.gathering import DescribedInstant, Facts
 
 SERVICES = (*sorted(PLANNED), "clean", "rollback", "restore", "savepoint", "indexing")
 _ENDS = {None: "rolled back", "RolledBack": "rolled back", "Aborted": "aborted"}
@@ -94,7 +94,7 @@ def _table(config: TableConfig, path: str) -> dict[str, Any]:
     return {"path": path, "type": config.table_type.replace("_", " ").lower(), **{name: known[name] for name in kept}}
 
 
-def _instant(seen: Seen, zone: tzinfo) -> dict[str, Any]:
+def _instant(seen: DescribedInstant, zone: tzinfo) -> dict[str, Any]:
     instant, details = seen.instant, seen.details
     kind = kind_of(instant, details)
     is_service = kind in SERVICES
@@ -126,7 +126,7 @@ def _instant(seen: Seen, zone: tzinfo) -> dict[str, Any]:
     }
 
 
-def _nameless(seen: Seen) -> str:
+def _nameless(seen: DescribedInstant) -> str:
     """The lane of a write that names no writer: those of Hudi, and the empty one with which our tables begin."""
     if not seen.instant.is_completed:
         return _OPEN

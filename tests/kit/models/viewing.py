@@ -10,8 +10,8 @@ from lakebraid.format.names import LogFileName, State
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import GroupId
-from lakebraid.web.details import Details, PlannedGroup, WrittenFile
-from lakebraid.web.gathering import Facts, Seen, load_facts
+from lakebraid.web.details import Details, MadeFile, PlannedGroup
+from lakebraid.web.gathering import DescribedInstant, Facts, load_facts
 from lakebraid.web.picture import build_model
 from tests.kit.tables.storyboard import NOON, Story, braided
 
@@ -33,16 +33,16 @@ def long_facts(count: int, writers: int = 12, groups: int = 16) -> Facts:
     zone = facts.config.zone
     every = [GroupId(f"day={n % 4}", f"{n:08d}-0000-4000-8000-000000000000-0") for n in range(groups)]
 
-    def seen(n: int) -> Seen:
+    def seen(n: int) -> DescribedInstant:
         request_time, end = (format_instant_time(NOON + 700 * n + more, zone) for more in (0, 2000 + 90 * (n % 37)))
         if n % 50 == 49:
             plan = tuple(PlannedGroup(group, 3, has_base=True) for group in every[:4])
-            return Seen(
+            return DescribedInstant(
                 Instant(request_time, "commit", State.COMPLETED, end, "compaction"),
                 Details("COMPACT", None, 900, plan=plan),
             )
         files = tuple(_file(every[(n + 5 * k) % groups], request_time) for k in range(4))
-        return Seen(
+        return DescribedInstant(
             Instant(request_time, "deltacommit", State.COMPLETED, end),
             Details("UPSERT", f"writer-{n % writers}", 1000, files),
             n < 1000,
@@ -58,5 +58,5 @@ def long_facts(count: int, writers: int = 12, groups: int = 16) -> Facts:
     )
 
 
-def _file(group: GroupId, request_time: str) -> WrittenFile:
-    return WrittenFile(group, LogFileName(group.file_id, request_time, 1, "17-45-103", "").format(), 123_456, 250)
+def _file(group: GroupId, request_time: str) -> MadeFile:
+    return MadeFile(group, LogFileName(group.file_id, request_time, 1, "17-45-103", "").format(), 123_456, 250)

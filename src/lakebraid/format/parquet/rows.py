@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lakebraid import limits
 from lakebraid.errors import EnvironmentProblem, InvalidArgument, LakebraidError, StorageError
 from lakebraid.format.damage import damaged
-from lakebraid.format.parquet.footer import Footer, Group, Leaf, leaf_indices, parse_footer, read_footer
+from lakebraid.format.parquet.footer import Footer, Leaf, RowGroup, leaf_indices, parse_footer, read_footer
 from lakebraid.format.parquet.pages import batch_rows
 from lakebraid.memory import check_held
 
@@ -210,7 +210,7 @@ def _unreadable(where: str, what: str, error: Exception) -> LakebraidError:
     return damaged(where, f"{what} ({error!s:.120})")
 
 
-def _check_group(group: Group, leaves: Sequence[Leaf], size: int, name: str, where: str) -> None:
+def _check_group(group: RowGroup, leaves: Sequence[Leaf], size: int, name: str, where: str) -> None:
     if group.rows < 0 or (group.rows and not leaves):
         raise damaged(where, f"its {name} announces {group.rows:,} rows of {len(leaves):,} columns")
     for chunk, leaf in zip(group.chunks, leaves, strict=True):

@@ -22,7 +22,7 @@ from lakebraid.format.timeline.plans import (
     format_requested_replace,
     parse_requested_replace,
 )
-from lakebraid.model.conflicts import Begun, Clash, Kind, Strategy
+from lakebraid.model.conflicts import Begun, Clash, Strategy, WriteKind
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.services.merging.choose_clusters import (
     ClusteringScope,
@@ -213,7 +213,7 @@ class _Guard:
 def _begin(opened: Opened, plan: ClusteringPlan, held: Held) -> _Clustering:
     noted = Begun(held.request_time, frozenset(), plan.extra.get(ACTIVE_FROM, ""))
     # The plan's request time exceeds every completion that it saw and is below every later one, whichever process executes it.
-    rivals = Rivals(noted, Strategy.BY_COMPLETION, opened.settings.allows_updates, Kind.CLUSTERING)
+    rivals = Rivals(noted, Strategy.BY_COMPLETION, opened.settings.allows_updates, WriteKind.CLUSTERING)
     groups = frozenset(GroupId(s.partition_path, s.file_id) for g in plan.groups for s in g.slices)
     return _Clustering(opened, plan, held, _Guard(rivals, groups))
 

@@ -21,7 +21,7 @@ from lakebraid.txn.ledger.rounds import Round
 
 
 @dataclass(slots=True)
-class Looked:
+class KeysSeen:
     """What a partial update knew when it looked which keys have a row."""
 
     position: str
