@@ -233,6 +233,7 @@ _BESIDE: Final = partial(Case, 8, 1, {"buckets": 4}, compacts=True)
 CASES: Final[dict[str, Callable[[], Case]]] = {
     "a compaction beside 8 small writers": partial(_BESIDE, seconds=20, call_seconds=0.005, think_seconds=0.1),
     "one that looks for 2 s beside 8": partial(_BESIDE, seconds=40, think_seconds=2.0),
+    "16 small writers that ask": partial(Case, 16, 10, {"buckets": 4}, seconds=20),
     "8 optimistic writers, logs": partial(Case, 8, 100, {"buckets": 4} | _OCC, seconds=30),
     "8 optimistic writers, rewrites": _REWRITES,
     "8 optimistic writers, one asleep": partial(_REWRITES, sleeps=True),
@@ -251,6 +252,14 @@ VARIANTS: Final[dict[str, list[tuple[Any, str, Any]]]] = {
     "as it is": [],
     "no turns": [(limits, "TURN_ROUNDS_LOST", 10**9)],
     "turns of 1 s": [(limits, "TURN_LONG_SECONDS_MAX", 0.0)],
+    "no asks": [(limits, "ASK_CALL_SECONDS_MIN", 10.0**9)],
+    "help at once": [(limits, "ASK_HELP_SECONDS", 0.0), (limits, "ASK_HELP_SECONDS_EACH", 0.0)],
+    "help after a second": [(limits, "ASK_HELP_SECONDS", 1.0)],
+    "help all at once": [(limits, "ASK_HELP_SECONDS_EACH", 0.0)],
+    "large entries not waited for": [(limits, "ASK_HELP_SECONDS_FILE", 0.0)],
+    "every entry is applied by all": [(limits, "ASK_HELP_FILES_MAX", 10**9)],
+    "looks five times as often": [(limits, "ASK_POLL_SECONDS", (0.004, 0.012))],
+    "looks five times as seldom": [(limits, "ASK_POLL_SECONDS", (0.1, 0.3))],
     "refused: at once again": [(retry, "stand_aside", _ignored)],
     "refused: random pause": [(retry, "stand_aside", _random_pause)],
     "refused: half a second": [(limits, "ASIDE_SECONDS", 0.5)],
@@ -264,9 +273,22 @@ VARIANTS: Final[dict[str, list[tuple[Any, str, Any]]]] = {
 TRIED: Final = {
     "a compaction beside 8 small writers": ("as it is", "no turns", "turns of 1 s"),
     "one that looks for 2 s beside 8": ("as it is", "no turns", "turns of 1 s"),
+    "16 small writers that ask": (
+        "as it is",
+        "no asks",
+        "help at once",
+        "help after a second",
+        "help all at once",
+        "large entries not waited for",
+        "every entry is applied by all",
+        "looks five times as often",
+        "looks five times as seldom",
+    ),
     "8 optimistic writers, logs": ("as it is", "no turns"),  # none is refused: whole rows in log files go by each other
     "8 optimistic writers, rewrites": tuple(
-        name for name in VARIANTS if "turns" not in name and "sleepers" not in name
+        name
+        for name in VARIANTS
+        if name == "as it is" or name.startswith(("refused", "earlier", "neither", "one ", "two "))
     ),
     "8 optimistic writers, one asleep": ("as it is", "sleepers waited for"),
 }
