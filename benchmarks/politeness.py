@@ -24,7 +24,6 @@ import pyarrow as pa
 from greenlet import getcurrent, greenlet
 
 from lakebraid import limits
-from lakebraid.api import writes
 from lakebraid.api.table import Table
 from lakebraid.errors import WriteConflict
 from lakebraid.model.creation.plan import plan_table
@@ -35,7 +34,7 @@ from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.create import create_table
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from lakebraid.writing import gate
+from lakebraid.writing import gate, retry
 
 _SCHEMA: Final = "id bigint, ts bigint, v string"
 _EPOCH_MS: Final = 1_767_225_600_000
@@ -234,6 +233,7 @@ _BESIDE: Final = partial(Case, 8, 1, {"buckets": 4}, compacts=True)
 CASES: Final[dict[str, Callable[[], Case]]] = {
     "a compaction beside 8 small writers": partial(_BESIDE, seconds=20, call_seconds=0.005, think_seconds=0.1),
     "one that looks for 2 s beside 8": partial(_BESIDE, seconds=40, think_seconds=2.0),
+    "16 small writers that ask": partial(Case, 16, 10, {"buckets": 4}, seconds=20),
     "8 optimistic writers, logs": partial(Case, 8, 100, {"buckets": 4} | _OCC, seconds=30),
     "8 optimistic writers, rewrites": _REWRITES,
     "8 optimistic writers, one asleep": partial(_REWRITES, sleeps=True),
@@ -244,20 +244,28 @@ def _ignored(*_: Any) -> bool:
     return False
 
 
-def _random_pause(ledger: Ledger, _: Any, attempt: int) -> None:
-    ledger.clock.sleep(min(0.1 * 2**attempt, 4.0) * ledger.clock.random())
+def _random_pause(ledger: Ledger, _: Any) -> None:
+    ledger.clock.sleep(2.0 * ledger.clock.random())
 
 
 VARIANTS: Final[dict[str, list[tuple[Any, str, Any]]]] = {
     "as it is": [],
     "no turns": [(limits, "TURN_ROUNDS_LOST", 10**9)],
     "turns of 1 s": [(limits, "TURN_LONG_SECONDS_MAX", 0.0)],
-    "refused: at once again": [(writes, "stand_aside", _ignored)],
-    "refused: random pause": [(writes, "stand_aside", _random_pause)],
-    "refused: always 4 s": [(limits, "ASIDE_SECONDS", 4.0)],
+    "no asks": [(limits, "ASK_CALL_SECONDS_MIN", 10.0**9)],
+    "help at once": [(limits, "ASK_HELP_SECONDS", 0.0), (limits, "ASK_HELP_SECONDS_EACH", 0.0)],
+    "help after a second": [(limits, "ASK_HELP_SECONDS", 1.0)],
+    "help all at once": [(limits, "ASK_HELP_SECONDS_EACH", 0.0)],
+    "large entries not waited for": [(limits, "ASK_HELP_SECONDS_FILE", 0.0)],
+    "every entry is applied by all": [(limits, "ASK_HELP_FILES_MAX", 10**9)],
+    "looks five times as often": [(limits, "ASK_POLL_SECONDS", (0.004, 0.012))],
+    "looks five times as seldom": [(limits, "ASK_POLL_SECONDS", (0.1, 0.3))],
+    "refused: at once again": [(retry, "stand_aside", _ignored)],
+    "refused: random pause": [(retry, "stand_aside", _random_pause)],
+    "refused: half a second": [(limits, "ASIDE_SECONDS", 0.5)],
     "earlier ones not waited for": [(gate, "let_earlier_ones_end", _ignored)],
-    "neither": [(gate, "let_earlier_ones_end", _ignored), (writes, "stand_aside", _ignored)],
-    "neither, random pause": [(gate, "let_earlier_ones_end", _ignored), (writes, "stand_aside", _random_pause)],
+    "neither": [(gate, "let_earlier_ones_end", _ignored), (retry, "stand_aside", _ignored)],
+    "neither, random pause": [(gate, "let_earlier_ones_end", _ignored), (retry, "stand_aside", _random_pause)],
     "one look": [(limits, "LOOKS_MAX", 1)],
     "two looks": [(limits, "LOOKS_MAX", 2)],
     "sleepers waited for": [(limits, "LIVELY_TIMES", 10**9)],
@@ -265,21 +273,29 @@ VARIANTS: Final[dict[str, list[tuple[Any, str, Any]]]] = {
 TRIED: Final = {
     "a compaction beside 8 small writers": ("as it is", "no turns", "turns of 1 s"),
     "one that looks for 2 s beside 8": ("as it is", "no turns", "turns of 1 s"),
-    "8 optimistic writers, logs": (
+    "16 small writers that ask": (
         "as it is",
-        "refused: at once again",
-        "refused: random pause",
-        "refused: always 4 s",
+        "no asks",
+        "help at once",
+        "help after a second",
+        "help all at once",
+        "large entries not waited for",
+        "every entry is applied by all",
+        "looks five times as often",
+        "looks five times as seldom",
     ),
+    "8 optimistic writers, logs": ("as it is", "no turns"),  # none is refused: whole rows in log files go by each other
     "8 optimistic writers, rewrites": tuple(
-        name for name in VARIANTS if "turns" not in name and "sleepers" not in name
+        name
+        for name in VARIANTS
+        if name == "as it is" or name.startswith(("refused", "earlier", "neither", "one ", "two "))
     ),
     "8 optimistic writers, one asleep": ("as it is", "sleepers waited for"),
 }
 
 
 @contextmanager
-def _changed(variant: str, case: Case) -> Iterator[None]:
+def changed(variant: str, case: Case) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(Heartbeat, "run", lambda _: None))  # of threads, which have another time
         stack.enter_context(patch.object(limits, "REWRITTEN_BYTES_PER_SECOND", case.bytes_per_second))
@@ -299,7 +315,7 @@ def main() -> None:
             found: dict[str, list[float]] = {}
             for seed in range(given.seeds):
                 made = case()
-                with _changed(variant, made):
+                with changed(variant, made):
                     for what, values in made.run(seed).items():
                         found.setdefault(what, []).extend(values)
             print(f"{name:44} {variant:30} {_shown(found, case().seconds * given.seeds)}", flush=True)

@@ -11,14 +11,14 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from simulator.faults import CALM
 from simulator.mutants import MUTANTS
-from simulator.report import story, verdict
+from simulator.playing.report import story, verdict
+from simulator.playing.search import SweepJob, Tally, WalkJob, enumerate_all, hunt, sweep_whole, walk_whole
+from simulator.playing.shrink import shrink
+from simulator.playing.tape import Tape, load_tape, save_tape
 from simulator.scene import Outcome, run_history
-from simulator.search import SweepJob, Tally, WalkJob, enumerate_all, hunt, sweep_whole, walk_whole
 from simulator.setting import Setting, drawn, plain
-from simulator.shrink import shrink
-from simulator.tape import Tape, load_tape, save_tape
+from simulator.world.faults import CALM
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 
 from lakebraid.format.timeline.history import parse_manifest, read_history
-from simulator.storage import Disk
+from simulator.world.storage import Disk
 
 FOLDER = ".hoodie/timeline/history/"
 _MANIFEST = re.compile(r"manifest_(\d+)")

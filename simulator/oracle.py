@@ -20,7 +20,7 @@ from lakebraid.format.timeline.rollbacks import parse_restore_plan, parse_rollba
 from lakebraid.format.timeline.services import parse_clean_plan
 from lakebraid.format.times import parse_instant_time
 from lakebraid.storage.disk import TEMPORARY_SUFFIX
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 TIMELINE = ".hoodie/timeline/"
 HEARTBEATS = ".hoodie/.heartbeat/"

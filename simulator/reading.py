@@ -19,9 +19,9 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.view import View, load_view
 from simulator.oracle import TIMELINE, Note, Oracle, Rows
-from simulator.storage import Disk
-from simulator.tasks import Version, merge, read_origins, read_placed, read_versions, rows_of
-from simulator.violation import Violation
+from simulator.stand_ins.tasks import Version, merge, read_origins, read_placed, read_versions, rows_of
+from simulator.world.storage import Disk
+from simulator.world.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,16 @@ from unittest.mock import patch
 
 from lakebraid import limits
 from lakebraid.txn.ledger.entries import LEDGER, parse_entry, parse_entry_name
-from simulator import actors, lease, placing, product, writing
+from simulator.actors import cast, lease, placing, writing
 from simulator.checkers import ALL
 from simulator.oracle import Oracle, Rows
-from simulator.schedule import Driver, Mark
 from simulator.setting import Setting
-from simulator.tables import Plain, make_table, plain_table
-from simulator.tasks import group_of
-from simulator.violation import Violation
-from simulator.world import Line, Process, World
+from simulator.stand_ins import product
+from simulator.stand_ins.tasks import group_of
+from simulator.world.schedule import Driver, Mark
+from simulator.world.tables import Plain, make_table, plain_table
+from simulator.world.violation import Violation
+from simulator.world.world import Line, Process, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class Scene:
     def _storm(self) -> None:
         setting, world = self.setting, self.world
         world.is_storm = True
-        players = lease.ACTORS if setting.protocol == "lease" else actors.ACTORS
+        players = lease.ACTORS if setting.protocol == "lease" else cast.ACTORS
         for name, kind, rounds in setting.names():
             if kind == "nobody":  # taken out by shrinking; the others keep their names
                 continue
@@ -188,14 +189,14 @@ class Scene:
         world.now += 3 * self.setting.timeout_ms + self.setting.skew_ms
         world.note("heal", "", "")
         healer = Process(world, "healer")
-        body = lease.heal if self.setting.protocol == "lease" else actors.heal
+        body = lease.heal if self.setting.protocol == "lease" else cast.heal
         world.spawn(healer, "healer", lambda: body(self, healer))
         world.run()
 
     def _audit(self) -> None:
         world = self.world
         auditor = Process(world, "auditor")
-        world.spawn(auditor, "auditor", lambda: actors.audit(self, auditor))
+        world.spawn(auditor, "auditor", lambda: cast.audit(self, auditor))
         world.run()
         if world.failure is None:
             self.tell("healed", self)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from simulator.faults import CALM, Rates, drawn_rates
-from simulator.schedule import Driver, Priorities, RandomWalk
+from simulator.world.faults import CALM, Rates, drawn_rates
+from simulator.world.schedule import Driver, Priorities, RandomWalk
 
 
 @dataclass(frozen=True, slots=True)

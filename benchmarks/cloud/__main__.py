@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cloud import report
-from benchmarks.cloud.grounds import Ground, Injected
-from benchmarks.cloud.latency import TAIL, Latencies
 from benchmarks.cloud.model.run import COUNTS, modelled
+from benchmarks.cloud.rig.grounds import Ground, Injected
+from benchmarks.cloud.rig.latency import TAIL, Latencies
 from benchmarks.cloud.workloads import lone_commits, reads
 from benchmarks.cloud.writers import BUCKETS, EACH, GROUP, contention
 from benchmarks.suite.facts import facts, load
@@ -85,7 +85,7 @@ def _injected(asked: argparse.Namespace) -> Iterator[Row]:
 
 
 def _s3(asked: argparse.Namespace) -> Iterator[Row]:
-    from benchmarks.cloud.server import s3  # noqa: PLC0415 - only this part needs what the tests need
+    from benchmarks.cloud.rig.server import s3  # noqa: PLC0415 - only this part needs what the tests need
 
     with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
         yield from _on(ground, asked)
@@ -93,8 +93,8 @@ def _s3(asked: argparse.Namespace) -> Iterator[Row]:
 
 
 def _delta(asked: argparse.Namespace) -> Iterator[Row]:
-    from benchmarks.cloud.delta import beside  # noqa: PLC0415 - the same
-    from benchmarks.cloud.server import s3  # noqa: PLC0415 - the same
+    from benchmarks.cloud.peers.delta import beside  # noqa: PLC0415 - the same
+    from benchmarks.cloud.rig.server import s3  # noqa: PLC0415 - the same
 
     with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
         for row in beside(ground, asked.writers or ((1, 4) if asked.quick else (1, 4, 16)), quick=asked.quick):
@@ -102,8 +102,8 @@ def _delta(asked: argparse.Namespace) -> Iterator[Row]:
 
 
 def _hudi(asked: argparse.Namespace) -> Iterator[Row]:
-    from benchmarks.cloud.hudi import beside  # noqa: PLC0415 - the same
-    from benchmarks.cloud.server import s3  # noqa: PLC0415 - the same
+    from benchmarks.cloud.peers.hudi import beside  # noqa: PLC0415 - the same
+    from benchmarks.cloud.rig.server import s3  # noqa: PLC0415 - the same
 
     with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:
         for row in beside(ground, asked.writers or ((1,) if asked.quick else (1, 4)), quick=asked.quick):
@@ -111,7 +111,7 @@ def _hudi(asked: argparse.Namespace) -> Iterator[Row]:
 
 
 def _torture(asked: argparse.Namespace) -> Iterator[Row]:
-    from benchmarks.cloud.server import s3  # noqa: PLC0415 - the same
+    from benchmarks.cloud.rig.server import s3  # noqa: PLC0415 - the same
     from benchmarks.cloud.torture import WRITERS, tortured  # noqa: PLC0415 - the same
 
     with s3(tail=TAIL if asked.lognormal else 1.0, faults=asked.faults, seed=asked.seed) as ground:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchmarks.cloud.latency import KINDS
+from benchmarks.cloud.rig.latency import KINDS
 from benchmarks.suite.row import Row, Rows
 
 HEAD = (

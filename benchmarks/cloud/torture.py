@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from benchmarks.cloud.calls import summed
-from benchmarks.cloud.grounds import S3
+from benchmarks.cloud.rig.calls import summed
+from benchmarks.cloud.rig.grounds import S3
 from benchmarks.suite.row import Row, percentile
 
 WRITERS, SECONDS, SECONDS_QUICK = 8, 300, 25

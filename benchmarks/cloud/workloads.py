@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 import lakebraid as lb
-from benchmarks.cloud.calls import summed
-from benchmarks.cloud.grounds import Ground
+from benchmarks.cloud.rig.calls import summed
+from benchmarks.cloud.rig.grounds import Ground
 from benchmarks.suite.row import Row, percentile
 
 COLUMNS = "id bigint, ts bigint, writer int, note string"

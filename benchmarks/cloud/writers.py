@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import lakebraid as lb
-from benchmarks.cloud.calls import Sum, added, summed
-from benchmarks.cloud.grounds import Ground
+from benchmarks.cloud.rig.calls import Sum, added, summed
+from benchmarks.cloud.rig.grounds import Ground
 from benchmarks.cloud.workloads import COLUMNS, TABLE, some_rows
 from benchmarks.contention import START_SECONDS_MAX, starting
 from benchmarks.suite.row import Row, percentile

@@ -58,6 +58,6 @@ def _provenance(facts: Mapping[str, Any]) -> str:
     size = "small (`--quick`)" if facts["quick"] else "full"
     load = f"load {facts['load before']} before"
     if (others := facts.get("cores used by others")) is not None:
-        load += f", other work took {others:.1f} of the {facts['cores']} cores meanwhile"
+        load += f", other work took {others:.1f} of the {facts['cores']} cores during it"
     machine = f"{facts['cpu']}, {facts['cores']} cores, {facts['memory']}, {facts['system']}"
     return f"*{facts['date']}, {size} sizes, {facts['seconds']:.0f} s; {machine}; {load}; {versions}.*"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.oracle import Note, Oracle, describe
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 if TYPE_CHECKING:
     from simulator.scene import Scene

@@ -7,8 +7,8 @@ from typing import Any
 
 from lakebraid.format.timeline.commit import WriteStat, parse_commit
 from simulator.oracle import Note, Oracle, Rows
-from simulator.tasks import group_of, merge, read_placed, read_versions, rows_of
-from simulator.violation import Violation
+from simulator.stand_ins.tasks import group_of, merge, read_placed, read_versions, rows_of
+from simulator.world.violation import Violation
 
 _RULE = "22 captures tell the row before"
 

@@ -8,7 +8,7 @@ from typing import Any
 from lakebraid.format.timeline.plans import parse_compaction_plan
 from simulator.oracle import TIMELINE, Note, Oracle, describe
 from simulator.reading import read_all_seeing
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 
 class CleansTakeNothingNeeded:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from simulator.oracle import TIMELINE, Oracle
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 _PENDING = re.compile(r"(\d{17})\.[a-z]+\.(?:requested|inflight)")
 

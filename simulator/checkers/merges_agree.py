@@ -8,8 +8,8 @@ from typing import Any
 from simulator.history import archived_instants
 from simulator.oracle import Note, Oracle, Rows, describe
 from simulator.reading import HudiAnswer, read_all_seeing
-from simulator.tasks import group_of
-from simulator.violation import Violation
+from simulator.stand_ins.tasks import group_of
+from simulator.world.violation import Violation
 
 
 class MergesAgree:

@@ -8,8 +8,8 @@ from typing import Any
 from lakebraid.format.names import parse_data_file
 from lakebraid.format.timeline.commit import parse_commit
 from simulator.oracle import TIMELINE, WRITES, Note, Oracle, describe
-from simulator.tasks import by_group
-from simulator.violation import Violation
+from simulator.stand_ins.tasks import by_group
+from simulator.world.violation import Violation
 
 
 class NeverHalfACommit:

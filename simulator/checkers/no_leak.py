@@ -9,7 +9,7 @@ from typing import Any
 
 from lakebraid.format.names import parse_data_file
 from simulator.oracle import Note, Oracle, describe
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 
 class NoLeak:

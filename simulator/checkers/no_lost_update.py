@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from simulator.oracle import Oracle, describe
 from simulator.reading import Answer
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 
 class NoLostUpdate:

@@ -10,7 +10,7 @@ from typing import Any
 from lakebraid.format.names import parse_data_file
 from lakebraid.format.times import parse_instant_time
 from simulator.oracle import TIMELINE, WRITES, Oracle, describe
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 _WRITE = re.compile(r"(\d{17})[^.]*\.([a-z]+)(?:\.[a-z]+)?")
 _ACTIONS = WRITES | {"compaction", "logcompaction", "clustering"}

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from simulator.oracle import Oracle, describe
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 
 class _Executor(NamedTuple):

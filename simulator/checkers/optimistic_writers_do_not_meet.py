@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.oracle import Note, Oracle, describe
-from simulator.tasks import group_of
-from simulator.violation import Violation
+from simulator.stand_ins.tasks import group_of
+from simulator.world.violation import Violation
 
 if TYPE_CHECKING:
     from simulator.scene import Scene

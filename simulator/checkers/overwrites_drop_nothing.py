@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from simulator.oracle import Note, Oracle, describe
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 
 class OverwritesDropNothing:

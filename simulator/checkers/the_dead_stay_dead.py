@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.history import archived_instants
 from simulator.oracle import WRITES, Note, Oracle, describe
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 PENDING_WRITES = WRITES | {"compaction", "logcompaction", "clustering"}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakebraid.format.times import parse_instant_time
 from simulator.oracle import Oracle, describe
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 
 class TheLivingAreSpared:

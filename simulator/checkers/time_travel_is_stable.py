@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.oracle import Oracle, describe
 from simulator.reading import Answer
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 
 class TimeTravelIsStable:

@@ -9,7 +9,7 @@ from lakebraid import limits
 from lakebraid.txn.ledger.asks import parse_asks
 from lakebraid.txn.ledger.entries import STAGED, Entry, parse_entry, parse_entry_name
 from simulator.oracle import TIMELINE, Oracle
-from simulator.violation import Violation
+from simulator.world.violation import Violation
 
 if TYPE_CHECKING:
     from simulator.scene import Scene

@@ -105,7 +105,7 @@ _RENAMED = {
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when first used: the command line starts at once, and nobody pays for Spark who does not use it.
+    # Loaded when first used: the command line starts at once, and Spark is loaded only by programs that use it.
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _RENAMED:

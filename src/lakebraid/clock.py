@@ -21,7 +21,7 @@ class Clock(Protocol):
         """Seconds that never run backwards; only differences mean anything."""
 
     def token(self) -> str:
-        """Sixteen hexadecimal digits that nobody else draws."""
+        """Sixteen hexadecimal digits that no other process draws."""
 
     def random(self) -> float:
         """A number in [0, 1), for jitter."""

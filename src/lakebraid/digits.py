@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole numbers as texts have them: in properties, options and names, which anybody may have written."""
+"""Whole numbers as texts have them: in properties, options and names, which come from outside."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class WriteConflict(CommitRefused):
 
 
 class ClusteringYielded(WriteConflict):
-    """A clustering gave way to a write; its plan is taken back, and nothing was changed."""
+    """A clustering gave way to a write; its plan is withdrawn, and nothing was changed."""
 
 
 class SchemaConflict(CommitRefused):

@@ -59,7 +59,7 @@ def _of_container() -> int:
     try:
         most = int((_CONTAINER / "memory.max").read_text("ascii"))
         used = int((_CONTAINER / "memory.current").read_text("ascii"))
-        # Files that were read stay in memory as long as nobody needs it.
+        # Files that were read stay in memory as long as no process needs it.
         kept = dict(line.split() for line in (_CONTAINER / "memory.stat").read_text("ascii").splitlines())
         return max(0, most - used + int(kept.get("inactive_file", 0)))
     except (OSError, ValueError):

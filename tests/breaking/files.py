@@ -20,7 +20,7 @@ from tests.breaking.table import (
     restated,
     rich,
 )
-from tests.kit.scene import table_on
+from tests.kit.tables.scene import table_on
 
 
 @breaks("file-missing")

@@ -14,7 +14,7 @@ from tests.breaking.table import (
     breaks,
     rich,
 )
-from tests.kit.scene import row
+from tests.kit.tables.scene import row
 
 
 @breaks("properties-damaged")

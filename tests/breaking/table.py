@@ -19,8 +19,8 @@ from lakebraid.format.properties import format_properties, parse_properties
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit, parse_commit
 from lakebraid.inspect.audit.run import Audit, audit_table
 from lakebraid.storage.memory import MemoryStorage
-from tests.kit.archiving import past
-from tests.kit.scene import TickingClock, make_table, row, table_on
+from tests.kit.tables.archiving import past
+from tests.kit.tables.scene import TickingClock, make_table, row, table_on
 
 TIMELINE = ".hoodie/timeline"
 PROPERTIES = ".hoodie/hoodie.properties"

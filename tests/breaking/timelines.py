@@ -27,7 +27,7 @@ from tests.breaking.table import (
     parsed,
     rich,
 )
-from tests.kit.scene import row
+from tests.kit.tables.scene import row
 
 
 @breaks("instant-unreadable")

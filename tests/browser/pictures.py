@@ -10,8 +10,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from lakebraid.web.page import render_page
-from tests.kit import storyboard
-from tests.kit.viewing import model_of
+from tests.kit.models.viewing import model_of
+from tests.kit.tables import storyboard
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 STORIES = {

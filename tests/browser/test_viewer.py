@@ -14,8 +14,8 @@ from lakebraid.web.page import render_page
 from lakebraid.web.picture import build_model
 from lakebraid.web.server import make_server
 from tests.browser.conftest import Show
-from tests.kit.storyboard import Story
-from tests.kit.viewing import long_facts, model_of, told
+from tests.kit.models.viewing import long_facts, model_of, told
+from tests.kit.tables.storyboard import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -13,8 +13,8 @@ from lakebraid import limits
 from tests.interop.our_tables import rows
 from tests.interop.referee import Referee
 from tests.interop.shared_table import LOCK, SharedTable
-from tests.kit.archiving import archive_all
 from tests.kit.reference import our_rows, unpack
+from tests.kit.tables.archiving import archive_all
 
 pytestmark = pytest.mark.interop
 

@@ -21,7 +21,7 @@ from lakebraid.txn.ledger import ledger
 from lakebraid.txn.ledger.entries import LEDGER
 from tests.interop.referee import Referee
 from tests.kit.present import present
-from tests.kit.scene import Call, WatchedStorage, make_table, once, row, table_on
+from tests.kit.tables.scene import Call, WatchedStorage, make_table, once, row, table_on
 
 pytestmark = pytest.mark.interop
 WRITERS = 3

@@ -20,8 +20,8 @@ from lakebraid.clock import SystemClock
 from lakebraid.model.config import CDC_MODES
 from lakebraid.storage import open_storage
 from tests.interop.referee import Referee
-from tests.kit.cdc_reader import differences
 from tests.kit.effort import seeds
+from tests.kit.models.cdc_reader import differences
 from tests.lives.checking import check
 from tests.lives.choosing import Step, choose
 from tests.lives.judging import OVERWRITES

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.kit.cdc_reader import Event, cdc_events, differences
+from tests.kit.models.cdc_reader import Event, cdc_events, differences
 from tests.lives.kinds import Row, fitted
 from tests.lives.life import Life
 from tests.lives.world import World, check_same

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakebraid.errors import SnapshotExpired
-from tests.kit.comparisons import COMPARISONS
+from tests.kit.models.comparisons import COMPARISONS
 from tests.lives.based import check_bases
 from tests.lives.captures import check_captured
 from tests.lives.kinds import TYPES, Row

@@ -18,7 +18,7 @@ from lakebraid.model.config import CDC, CDC_MODE, CDC_MODES, CLOCK_SKEW
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
-from tests.kit.scene import make_table
+from tests.kit.tables.scene import make_table
 from tests.lives.values import LENGTHS, LONG_LENGTHS, TEXTS, an_edge
 
 Row = dict[str, Any]

@@ -12,7 +12,7 @@ from lakebraid.errors import CommitRefused, InvalidArgument, RolledBack, SchemaC
 from lakebraid.storage import Storage
 from lakebraid.writing.result import WriteResult
 from tests.kit.present import present
-from tests.kit.scene import TickingClock, table_on
+from tests.kit.tables.scene import TickingClock, table_on
 from tests.lives.judging import OVERWRITES, Done, Open, done_of, is_excused, justified, must_be_refused, schemas_clash
 from tests.lives.kinds import TYPES, Columns, Kind, Row, as_arrow
 from tests.lives.world import Change, World

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from benchmarks.cloud.wire import HEAD_BYTES_MAX, Malformed, Message, read_answer, read_request
+from benchmarks.cloud.rig.wire import HEAD_BYTES_MAX, Malformed, Message, read_answer, read_request
 
 _REFUSALS: Final = {
     "503": ("503 Slow Down", "SlowDown"),

@@ -7,8 +7,8 @@ import itertools
 from pathlib import Path
 
 import pytest
-from benchmarks.cloud.grounds import S3
-from benchmarks.cloud.proxy import running
+from benchmarks.cloud.rig.grounds import S3
+from benchmarks.cloud.rig.proxy import running
 from click.testing import CliRunner
 
 import lakebraid as lb

@@ -22,10 +22,10 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.checks.pending_plans import load_planned
 from simulator.mutants import MUTANTS
-from simulator.planting import planted
-from tests.kit.clustering import Grove
-from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of
-from tests.kit.scene import row
+from simulator.mutants.planting import planted
+from tests.kit.races.enumerating import Actor, Body, Played, every_schedule, objects_of
+from tests.kit.tables.clustering import Grove
+from tests.kit.tables.scene import row
 from tests.unit.services.test_clustering_races import clusterer, published, replacement, scenery, writer
 from tests.unit.txn.test_rfc79 import TINY
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from simulator.scene import run_history
-from simulator.schedule import Replay
 from simulator.setting import drawn
-from simulator.world import trace_digest
+from simulator.world.schedule import Replay
+from simulator.world.world import trace_digest
 
 pytestmark = pytest.mark.simulator
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ SEEDS = range(12)
 SCRIPT = """
 from simulator.scene import run_history
 from simulator.setting import drawn
-from simulator.world import trace_digest
+from simulator.world.world import trace_digest
 for seed in range(12):
     outcome = run_history(drawn(seed))
     print(seed, outcome.steps, trace_digest(outcome.trace), outcome.failure)

@@ -12,12 +12,12 @@ from random import Random
 
 import pytest
 
-from simulator.faults import CALM, Rates
-from simulator.report import verdict
+from simulator.playing.report import verdict
+from simulator.playing.search import enumerate_all, sweep, walk
 from simulator.scene import Scene, run_history
-from simulator.schedule import Cue, Script
-from simulator.search import enumerate_all, sweep, walk
 from simulator.setting import Setting, beside_hudi, copy_on_write, drawn, plain, with_clustering, with_services
+from simulator.world.faults import CALM, Rates
+from simulator.world.schedule import Cue, Script
 from tests.kit import effort
 
 pytestmark = pytest.mark.simulator

@@ -7,12 +7,12 @@ import pytest
 
 from simulator import checkers
 from simulator.mutants import MUTANTS
-from simulator.planting import Mutant
-from simulator.report import verdict
+from simulator.mutants.planting import Mutant
+from simulator.playing.report import verdict
+from simulator.playing.search import hunt
 from simulator.scene import run_history
-from simulator.schedule import Script
-from simulator.search import hunt
 from simulator.setting import drawn
+from simulator.world.schedule import Script
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 HISTORIES_MAX = 2000

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small worlds of two writers, in every interleaving of their storage calls with so many switches, and of their steps.
 
-Of interleavings that differ in the order of calls which commute, one is played (simulator/reduction.py).
+Of interleavings that differ in the order of calls which commute, one is played (simulator/playing/reduction.py).
 
 Two invariants are judged from what was published alone, without the product's rules: optimistic writers are refused
 exactly when they must be (RFC-71), and the table's schemas form one line by the eight rows (RFC-82).
@@ -10,10 +10,7 @@ exactly when they must be (RFC-71), and the table's schemas form one line by the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,22 +19,31 @@ import pytest
 from lakebraid.errors import SchemaConflict, WriteConflict
 from lakebraid.model import conflicts
 from lakebraid.services.merging.compaction import plan_compaction
-from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn import writer as txn_writer
 from lakebraid.txn.checks.file_groups import STRATEGY, Rivals
-from lakebraid.txn.writer import Writing
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.transaction import Transaction
-from simulator.world import EPOCH_MS
-from tests.kit.enumerating import Actor, NoHeartbeat, Played, every_schedule, objects_of
-from tests.kit.scene import Scene, TickingClock, make_table, table_on
+from tests.kit.races.enumerating import Actor, Played
+from tests.kit.tables.scene import Scene, table_on
+from tests.simulator.optimistic_players import (
+    S1,
+    WITH_NAMES,
+    End,
+    check_refusals,
+    check_rows,
+    columns_at_begin,
+    play,
+    row,
+    rows,
+    rows_of,
+    table_objects,
+    writer,
+)
 
 pytestmark = [pytest.mark.simulator]
 
 REQUEST_TIMES = "SimpleConcurrentFileWritesConflictResolutionStrategy"
 ENDS = "EndTimestampBasedConcurrentFileWritesConflictResolutionStrategy"
-S1 = pa.schema([("id", pa.string()), ("ts", pa.int64())])
-WITH_NAMES = S1.append(pa.field("by", pa.string()))
 S2 = S1.append(pa.field("x", pa.int32()))
 S3 = S1.append(pa.field("y", pa.string()))
 by_call = pytest.mark.parametrize(
@@ -46,133 +52,7 @@ by_call = pytest.mark.parametrize(
 both_ways = pytest.mark.parametrize("strategy", [REQUEST_TIMES, ENDS], ids=["by request time", "by completion"])
 
 
-@dataclass(frozen=True)
-class End:
-    """How a write ended, as its process was told."""
-
-    label: str
-    request_time: str
-    completion: str | None
-    error: Exception | None = None
-    begun: frozenset[str] | None = None
-    """The table's columns as the write saw them before its first row."""
-    attempts: int = 1
-
-    def met(self, other: End) -> bool:
-        """Whether neither could know what the other wrote: no one began after the other's completion."""
-        return self.completion is not None and other.completion is not None and not (self < other or other < self)
-
-    def __lt__(self, other: End) -> bool:
-        return self.completion is not None and self.completion < other.request_time
-
-
-def row(key: str) -> pa.Table:
-    return pa.table({"id": [key], "ts": [1]}, schema=S1)
-
-
-def rows(schema: pa.Schema, key: str) -> pa.Table:
-    values: dict[str, Any] = {"id": key, "ts": 1, "x": 8, "y": "nine"}
-    return pa.table({f.name: pa.array([values[f.name]], f.type) for f in schema}, schema=schema)
-
-
-def columns_at_begin(begun: Transaction) -> frozenset[str] | None:
-    seen = begun.begun.schema.begun
-    return None if seen is None else frozenset(seen.columns.names)
-
-
-def writer(data: pa.Table) -> Callable[[Actor], End]:
-    """Begins, writes, commits; what it is told is its end."""
-
-    def body(actor: Actor) -> End:
-        table = table_on(actor.storage, actor.process.clock)
-        begun = table.begin()
-        seen = columns_at_begin(begun)
-        try:
-            begun.write(data)
-            done = begun.commit()
-        except (WriteConflict, SchemaConflict) as error:
-            return End(actor.process.name, begun.instant, None, error, seen)
-        return End(actor.process.name, begun.instant, done.completion_time, begun=seen)
-
-    return body
-
-
-@contextmanager
-def without_heartbeats() -> Iterator[None]:
-    before = Writing.heartbeat
-    Writing.heartbeat = NoHeartbeat
-    try:
-        yield
-    finally:
-        Writing.heartbeat = before
-
-
-@cache
-def table_objects(
-    strategy: str, concurrency: str, *, has_schema: bool = True, is_filled: bool = False, kind: str | None = None
-) -> Any:
-    clock = TickingClock()
-    storage = MemoryStorage("memory://small", clock)
-    table = make_table(
-        storage,
-        clock,
-        (WITH_NAMES if kind else S1) if has_schema else None,
-        buckets=4,
-        table_type=kind or "mor",
-        concurrency=concurrency,
-        properties={STRATEGY: "org.apache.hudi.client.transaction." + strategy},
-    )
-    if is_filled:
-        table.upsert(row("a"))
-    return objects_of(storage), clock.now_ms()
-
-
-def play(
-    objects: Any, bodies: Mapping[str, Callable[[Actor], object]], *, switches: int
-) -> Iterator[tuple[Played, list[End]]]:
-    found, now_ms = objects
-    with without_heartbeats():
-        for played in every_schedule(found, now_ms, bodies, switches=switches):
-            for end in played.ends.values():
-                assert not isinstance(end, Exception), end
-            yield played, [end for end in played.ends.values() if isinstance(end, End)]
-
-
 # --- who is refused -------------------------------------------------------------------------------------------------------
-
-
-def check_refusals(ends: Sequence[End], places: Mapping[str, str], planned: str | None = None) -> None:
-    """Of two published writers of one place one began after the other's end; who was refused has met somebody there."""
-    for one, other in itertools.combinations(ends, 2):
-        if places[one.label] == places[other.label]:
-            assert not one.met(other), (one, other)
-    for end in ends:
-        rivals = [o for o in ends if o is not end and places[o.label] == places[end.label] and o.completion is not None]
-        met_plan = planned is not None and planned > end.request_time
-        if end.completion is None:
-            assert isinstance(end.error, WriteConflict)
-            assert met_plan or any((rival.completion or "") > end.request_time for rival in rivals), end
-        elif met_plan:
-            assert planned is not None and planned > end.completion, (
-                "it was planned before the write was published, and after it began"
-            )
-
-
-def check_rows(played: Played, ends: Sequence[End], keys: Mapping[str, str], before: Sequence[str] = ()) -> None:
-    objects = tuple(sorted((name, data) for name, (data, _) in played.world.disk.objects.items()))
-    wanted = {keys[end.label] for end in ends if end.completion is not None}
-    assert list(rows_of(objects)) == sorted({*wanted, *before})
-
-
-@lru_cache(1000)
-def rows_of(objects: tuple[tuple[str, bytes], ...], column: str = "id") -> tuple[str, ...]:
-    """A column of a table in the order of keys; many schedules leave the same behind."""
-    clock = TickingClock(int(EPOCH_MS + 60_000))
-    storage = MemoryStorage("memory://afterwards", clock)
-    for name, data in objects:
-        storage.create(name, data)
-    found = table_on(storage, clock).to_arrow(columns=[*{"id": 1, column: 1}]).sort_by("id")
-    return tuple(found.column(column).to_pylist())
 
 
 @both_ways

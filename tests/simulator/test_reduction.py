@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from lakebraid.errors import StorageError
-from simulator import reduction
-from simulator.reduction import Reduction, commute
-from simulator.schedule import Enumeration
-from simulator.world import Process, World
+from simulator.playing import reduction
+from simulator.playing.reduction import Reduction, commute
+from simulator.world.schedule import Enumeration
+from simulator.world.world import Process, World
 
 pytestmark = pytest.mark.simulator
 Step = tuple[str, str, str]

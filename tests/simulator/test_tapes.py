@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.report import verdict
-from simulator.tape import load_tape
+from simulator.playing.report import verdict
+from simulator.playing.tape import load_tape
 
 pytestmark = pytest.mark.simulator
 TAPES = sorted((Path(__file__).parent / "tapes").glob("*.json"))

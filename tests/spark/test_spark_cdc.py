@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.writing.result import WriteResult
-from tests.kit.cdc_reader import Event, Row, cdc_events, commit_of, differences
+from tests.kit.models.cdc_reader import Event, Row, cdc_events, commit_of, differences
 
 pytestmark = pytest.mark.spark
 

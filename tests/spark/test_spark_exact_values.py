@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument
-from tests.kit.exact_values import EDGES, KINDS, REFUSED, held, row, same, schema
+from tests.kit.models.exact_values import EDGES, KINDS, REFUSED, held, row, same, schema
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ import lakebraid as lb
 from lakebraid import limits
 from lakebraid.format.log.blocks import read_blocks
 from lakebraid.model.schema.avro_text import states_skeletons
-from tests.spark.test_spark_writing import take_road
+from tests.spark.roads import take_road
 
 pytestmark = pytest.mark.spark
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,82 +16,20 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
 from lakebraid import limits
-from lakebraid.model.keys.buckets import bucket_of
 from lakebraid.spark import write as spark_write
-from lakebraid.spark.write import cancel_spark, write_spark
-from lakebraid.spark.write_tasks import reports
-from lakebraid.storage import open_storage
-from lakebraid.table.loading import load_config
-from lakebraid.tasks.writing.rows import WritePlan
-from tests.kit.waiting import PATIENCE_SECONDS
+from tests.spark.roads import (
+    COLUMNS,
+    files_below,
+    found,
+    frame_of,
+    known,
+    make_table,
+    plan_for,
+    take_road,
+    write,
+)
 
 pytestmark = pytest.mark.spark
-
-ROADS = ("driver", "handed back", "tasks", "shuffle")
-COLUMNS = "id string, part string, ts bigint, v string"
-
-
-@pytest.fixture(params=ROADS)
-def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    take_road(request.param, monkeypatch)
-    return str(request.param)
-
-
-def take_road(road: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if road != "driver":
-        monkeypatch.setattr(limits, "SPARK_DRIVER_BYTES", -1)
-    if road == "tasks":
-        monkeypatch.setattr(limits, "SPARK_HANDED_BYTES", 0)
-    if road == "shuffle":
-        monkeypatch.setattr(limits, "SPARK_WRITE_FILES_MAX", 0)
-        monkeypatch.setattr(limits, "SPARK_SMALL_FILE_BYTES", 1 << 40)
-
-
-def make_table(path: Path, schema: str = COLUMNS, **more: Any) -> lb.Table:
-    return lb.Table.create(path, schema, record_keys="id", buckets=3, **({"ordering_fields": "ts"} | more))
-
-
-def plan_for(table: lb.Table, request_time: str = "20260101000000001", **more: Any) -> WritePlan:
-    config, _ = load_config(open_storage(table.path))
-    return WritePlan(
-        url=table.path,
-        options=(),
-        request_time=request_time,
-        schema=table.schema,
-        config=config,
-        buckets=config.buckets or 1,
-        **more,
-    )
-
-
-def write(plan: WritePlan, frame: DataFrame, first_task: int = 1000) -> tuple[list[Any], int]:
-    written = write_spark(open_storage(plan.url), plan, frame, first_task=first_task, tag="test")
-    return written.files, written.next_task
-
-
-def frame_of(spark: SparkSession, rows: list[tuple[Any, ...]], partitions: int = 3, schema: str = COLUMNS) -> DataFrame:
-    """The rows in the order given, spread over the partitions; Spark does not know their number."""
-    names = spark.createDataFrame([], schema).schema.names
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, partitions), schema).select(*names)
-
-
-def known(frame: DataFrame) -> DataFrame:
-    """The same rows as a frame whose size is in its plan."""
-    return frame.sparkSession.createDataFrame(frame.toArrow())
-
-
-def found(table: lb.Table) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row.values()) for row in table.to_arrow().to_pylist()), key=repr)
-
-
-def files_below(path: Path) -> set[str]:
-    """Data files, without those that a table may be created with."""
-    names = {
-        file.name
-        for file in path.rglob("*")
-        if ".marker." not in file.name and (".log." in file.name or file.suffix == ".parquet")
-    }
-    return {name for name in names if "_0-0-0_" not in name}
 
 
 def test_every_road_writes_the_newest_row_of_each_key(tmp_path: Path, spark: SparkSession, road: str) -> None:
@@ -251,60 +188,6 @@ def test_a_frame_is_evaluated_once(
     assert sum(file.rows for file in files) == counted() == 50
 
 
-def test_a_write_whose_tasks_run_twice_meets_its_own_files(tmp_path: Path, spark: SparkSession, road: str) -> None:
-    plan = plan_for(make_table(tmp_path / "t"))
-    frame = frame_of(spark, [(f"k{i % 30}", "p", i % 3, f"v{i}") for i in range(90)], 4)
-    frame = known(frame) if road == "driver" else frame
-    first, next_task = write(plan, frame)
-    before = {file: (tmp_path / "t" / file).read_bytes() for file in files_below(tmp_path / "t")}
-    assert (first, next_task) == write(plan, frame)
-    assert before == {file: (tmp_path / "t" / file).read_bytes() for file in files_below(tmp_path / "t")}
-    assert {file.name for file in first} == set(before)
-
-
-def test_two_attempts_at_the_same_time_make_the_same_files(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take_road("tasks", monkeypatch)
-    plan = plan_for(make_table(tmp_path / "t"))
-    frame = frame_of(spark, [(f"k{i}", "p", i, f"v{i}") for i in range(60)], 4)
-    results: list[Any] = []
-    threads = [threading.Thread(target=lambda: results.append(write(plan, frame))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 2 and results[0] == results[1]
-
-
-@pytest.mark.parametrize("road", ["handed back", "tasks", "shuffle"])
-def test_a_second_attempt_that_gets_other_rows_is_refused(
-    tmp_path: Path, spark: SparkSession, road: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take_road(road, monkeypatch)
-    plan = plan_for(make_table(tmp_path / "t"))
-    frame = frame_of(spark, [(f"k{i}", "p", i, "v") for i in range(30)]).withColumn("v", F.expr("uuid()"))
-    write(plan, frame.withColumn("v", F.lit("first")))
-    with pytest.raises(lb.InvalidArgument, match="other rows the second time"):
-        write(plan, frame)
-
-
-def test_a_file_that_only_a_failed_attempt_wrote_is_noticed(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take_road("tasks", monkeypatch)
-    plan = plan_for(make_table(tmp_path / "t"))
-    keys = sorted((f"k{i}" for i in range(3)), key=lambda key: bucket_of(key, ["id"], 3))
-    write(plan, frame_of(spark, [(key, "p", 1, "v") for key in keys], 1))
-    again = frame_of(spark, [(keys[0], "p", 1, "v")], 1)
-    assert len(write(plan, again)[0]) == 1  # Spark said that no task ran before
-    monkeypatch.setattr(spark_write, "reports", lambda rows: [replace(report, attempt=1) for report in reports(rows)])
-    with pytest.raises(lb.InvalidArgument, match="whose next attempt did not write it"):
-        write(plan, again)
-    # Files of an earlier write of the same transaction are none of its own.
-    assert len(write(plan, again, first_task=1001)[0]) == 1
-
-
 def test_a_partition_whose_number_would_be_read_out_of_order_is_refused(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,62 +256,6 @@ def test_deletes_and_partial_updates_take_only_the_columns_they_need(
     table.upsert(frame, columns=["id", "ts", "v"])
     table.delete(frame.where("id = 'k1'").withColumn("ts", F.lit(3).cast("long")))
     assert found(table) == [("k0", "p", 2, "new"), ("k2", "p", 1, "old"), ("k3", "p", 1, "old")]
-
-
-def test_a_cancelled_write_ends_at_once_and_others_go_on(tmp_path: Path, spark: SparkSession) -> None:
-    plan = plan_for(make_table(tmp_path / "t"))
-    begun = threading.Event()
-
-    def slow(batches: Any) -> Any:
-        import time
-
-        (tmp_path / "begun").touch()
-        time.sleep(2 * PATIENCE_SECONDS)
-        yield from batches
-
-    frame = frame_of(spark, [("a", "p", 1, "v")], 1)
-    failures: list[Exception] = []
-
-    def run() -> None:
-        try:
-            write_spark(
-                open_storage(plan.url), plan, frame.mapInArrow(slow, frame.schema), first_task=1000, tag="doomed"
-            )
-        except Exception as error:  # noqa: BLE001
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while not (tmp_path / "begun").exists():
-        begun.wait(0.1)
-    cancel_spark(spark, "doomed")
-    thread.join(PATIENCE_SECONDS)
-    assert not thread.is_alive() and "cancel" in str(failures[0]).lower()
-    assert len(write(plan, frame)[0]) == 1
-    assert not spark.sparkContext.getJobTags()
-
-
-def test_errors_of_a_users_function_stay_sparks_own(tmp_path: Path, spark: SparkSession) -> None:
-    plan = plan_for(make_table(tmp_path / "t"))
-    frame = frame_of(spark, [("a", "p", 1, "v")], 1)
-
-    def broken(batches: Any) -> Any:
-        raise ZeroDivisionError("mine")
-
-    with pytest.raises(Exception, match="ZeroDivisionError: mine") as caught:
-        write(plan, frame.mapInArrow(broken, frame.schema))
-    assert not isinstance(caught.value, lb.LakebraidError)
-
-
-def test_an_error_of_the_store_in_a_task_is_told_as_one(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take_road("tasks", monkeypatch)
-    plan = plan_for(make_table(tmp_path / "t"))
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(lb.StorageError) as caught:
-        write(replace(plan, url=str(tmp_path / "file" / "t")), frame_of(spark, [("a", "p", 1, "v")], 1))
-    assert "org.apache" not in str(caught.value)
 
 
 def test_the_key_columns_types_do_not_move_rows_to_other_buckets(tmp_path: Path, spark: SparkSession) -> None:

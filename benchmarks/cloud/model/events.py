@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from benchmarks.cloud.latency import Latencies
+from benchmarks.cloud.rig.latency import Latencies
 
 RESEND_SECONDS = 0.09
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from benchmarks.cloud.latency import KINDS, Latencies
 from benchmarks.cloud.model import asks, today
 from benchmarks.cloud.model.events import World
 from benchmarks.cloud.model.script import Decision, decisions, traced_commit
+from benchmarks.cloud.rig.latency import KINDS, Latencies
 from benchmarks.cloud.writers import COMMITS
 from benchmarks.suite.row import Row, percentile
 

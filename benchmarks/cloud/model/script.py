@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import lakebraid as lb
-from benchmarks.cloud.calls import TALLY, Call
-from benchmarks.cloud.latency import Latencies
-from benchmarks.cloud.storage import delayed
+from benchmarks.cloud.rig.calls import TALLY, Call
+from benchmarks.cloud.rig.latency import Latencies
+from benchmarks.cloud.rig.storage import delayed
 from benchmarks.cloud.workloads import COLUMNS, TABLE, some_rows
 
 _ENTRY: Final = re.compile(r"/ledger/\d{20}$")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.cloud.calls import Call
 from benchmarks.cloud.model.events import Process, Request, World
 from benchmarks.cloud.model.script import (
     Decision,
@@ -19,6 +18,7 @@ from benchmarks.cloud.model.script import (
     is_timeline_copy,
     is_timeline_list,
 )
+from benchmarks.cloud.rig.calls import Call
 
 
 @dataclass

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakebraid.api.table import Table, told_table
 from lakebraid.errors import InvalidArgument, NotATable
 from lakebraid.model.config import CDC, CDC_MODE, TableConfig, TableType, parse_config
+from lakebraid.model.creation.plan import BUCKETS
 from lakebraid.model.creation.properties import property_texts
 from lakebraid.options import WriteOptions, read_options, tell, write_options
 from lakebraid.writing.request import SchemaConflicts, stated_columns
@@ -120,7 +121,23 @@ def open_or_create(path: Path, said: WriteOptions, columns: Any, storage: Mappin
             "key columns of a new one. Nothing was created or written.",
             option="hoodie.datasource.write.recordkey.field",
         )
-    return Table.create(path, columns, **said.new_table(), storage_options=storage, exist_ok=True)
+    return Table.create(
+        path,
+        columns,
+        record_keys=said.record_keys,
+        ordering_fields=said.ordering_fields or None,
+        partition_by=said.partition_by or None,
+        table_type="mor" if said.table_type is None else said.table_type,
+        buckets=BUCKETS if said.buckets is None else said.buckets,
+        concurrency=said.concurrency,
+        index="bucket" if said.index is None else said.index,
+        properties=said.new_properties,
+        name=said.name,
+        hive_style_partitioning=said.hive_style,
+        shared=said.lock_provider is not None,
+        storage_options=storage,
+        exist_ok=True,
+    )
 
 
 def checked(table: Table, said: WriteOptions) -> Table:

@@ -61,7 +61,7 @@ class Maintenance(Reads):
     def run(self, plan: Plan | str, *, spark: SparkSession | None = None) -> Any:
         """Executes a plan, given as such or by its instant; if another process completed it already, its result.
 
-        CommitRefused if a living executor has it, or if it was taken back; nothing of this attempt is visible then.
+        CommitRefused if a living executor has it, or if it was withdrawn; nothing of this attempt is visible then.
         """
         instant = plans.instant_of(plan)
         return plans.run_plan(open_table(self._writing), instant, self._engine(spark))

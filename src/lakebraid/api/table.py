@@ -13,7 +13,7 @@ from lakebraid.api.writes import Writes
 from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
-from lakebraid.model.creation.plan import check_agrees, plan_table
+from lakebraid.model.creation.plan import BUCKETS, check_agrees, plan_table
 from lakebraid.reading.plan import Source
 from lakebraid.storage import open_storage
 from lakebraid.table.at import TableAt
@@ -56,7 +56,7 @@ class Table(Writes):
         ordering_fields: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
         partition_by: str | Sequence[str] | None = None,
         table_type: str = "mor",
-        buckets: int = 8,
+        buckets: int = BUCKETS,
         concurrency: str | None = None,
         index: str = "bucket",
         properties: Mapping[str, Any] | None = None,
@@ -78,7 +78,7 @@ class Table(Writes):
         never wait ("nbcc", the default there); others are optimistic ("occ") or have one writer ("single"). `shared=True` if Apache
         Hudi jobs write the table as well: then every decision is made inside Hudi's own lock. `publication_order="group"` lets
         commits that are decided together appear side by side: faster on object stores with many writers, for tables whose
-        changes nobody reads with Apache Hudi; "each" is the default. `schema_conflict="merge"`
+        changes are not read with Apache Hudi; "each" is the default. `schema_conflict="merge"`
         joins schema changes of concurrent writers where they fit together, instead of refusing the second one.
         """
         check_schema_conflict(schema_conflict)

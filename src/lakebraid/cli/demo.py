@@ -153,7 +153,7 @@ def _print_grid(rows: list[dict[str, object]]) -> None:
 
 
 def draw_lanes(instants: Sequence[Mapping[str, Any]], lanes: Iterable[str], width: int = 100) -> list[str]:
-    """A timeline as lines of text: a lane for each writer, time from left to right. `━` is a write from its beginning to its completion, `X` ends one that was taken back, `┊` is where
+    """A timeline as lines of text: a lane for each writer, time from left to right. `━` is a write from its beginning to its completion, `X` ends one that was rolled back, `┊` is where
     a compaction was planned: who began left of it and ends right of it has landed in the next slice. Commits without
     rows are left out.
     """
@@ -189,7 +189,7 @@ def draw_lanes(instants: Sequence[Mapping[str, Any]], lanes: Iterable[str], widt
 def _draw(row: list[str], instant: Mapping[str, Any], begin: int, end: int) -> None:
     for at in range(begin, end):
         row[at] = "━" if row[at] in " ┊━" else row[at]
-    row[end] = "X" if instant["state"] in ("taken back", "aborted", "refused") else "┫" if end > begin else "╋"
+    row[end] = "X" if instant["state"] in ("rolled back", "aborted", "refused") else "┫" if end > begin else "╋"
 
 
 def _is_service(instants: Iterable[Mapping[str, Any]], lane: int) -> bool:

@@ -13,7 +13,7 @@ from lakebraid.cli.detailing import show_instant
 from lakebraid.cli.output import paint
 from lakebraid.reading.plan import Mode
 from lakebraid.table.grid import Grid
-from lakebraid.table.listing import Entry
+from lakebraid.table.listing import ListedInstant
 
 _PATH = click.argument("path")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
@@ -55,7 +55,7 @@ def timeline(path: str, *, as_json: bool, archived: bool) -> None:
         click.echo(repr(listing))
 
 
-def _entry(entry: Entry) -> dict[str, object]:
+def _entry(entry: ListedInstant) -> dict[str, object]:
     instant = entry.instant
     return {
         "request_time": instant.request_time,

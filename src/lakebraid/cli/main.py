@@ -69,11 +69,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "restore": (
         "lakebraid.cli.servicing:restore",
-        "Take back everything that completed after a savepoint, a write or a moment (17 digits, or RFC 3339).",
+        "Remove everything that completed after a savepoint, a write or a moment (17 digits, or RFC 3339).",
     ),
     "rollback": (
         "lakebraid.cli.servicing:rollback",
-        "Take back the writes of dead writers, and finish what others began and left.",
+        "Roll back the writes of dead writers, and finish what others began and left.",
     ),
     "savepoint": (
         "lakebraid.cli.servicing:savepoint",
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # Whoever read our output has enough (click sees to what it prints itself). Python's flush at exit must not
+        # The reader of our output has enough (click sees to what it prints itself). Python's flush at exit must not
         # complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

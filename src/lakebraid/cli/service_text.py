@@ -44,12 +44,12 @@ def _(done: ClusteringResult) -> str:
 @told.register
 def _(done: RollbackResult) -> str:
     parts = [
-        (f"took back {counted(len(done.rolled_back), 'dead write')}", done.rolled_back),
-        (f"took back {counted(len(done.plans), 'plan')}", done.plans),
+        (f"rolled back {counted(len(done.rolled_back), 'dead write')}", done.rolled_back),
+        (f"withdrew {counted(len(done.plans), 'plan')}", done.plans),
         (f"finished {counted(len(done.finished), 'rollback')} of others", done.finished),
         (f"removed {counted(len(done.removed), 'stray file')}", done.removed),
     ]
-    return f"rollback: {', '.join(text for text, found in parts if found) or 'nothing to take back'}"
+    return f"rollback: {', '.join(text for text, found in parts if found) or 'nothing to roll back'}"
 
 
 @told.register
@@ -68,5 +68,5 @@ def _(kept: Savepoint) -> str:
 def _(done: RestoreResult) -> str:
     what = f"{counted(len(done.undone), 'completed action')} and {counted(len(done.refused), 'open one')}"
     if done.instant is None:
-        return f"restore to {done.until} would take back {what}"
-    return f"restore {done.instant}: back to {done.until}, took back {what}; {counted(done.files, 'file')} removed"
+        return f"restore to {done.until} would remove {what}"
+    return f"restore {done.instant}: back to {done.until}, removed {what}; {counted(done.files, 'file')} removed"

@@ -203,7 +203,7 @@ def clean(
 def rollback(
     path: str, *, as_json: bool, timeout: str | None, table_service_rollback_delay: str | None, plan: str | None
 ) -> None:
-    """Take back the writes of dead writers, and finish what others began and left."""
+    """Roll back the writes of dead writers, and finish what others began and left."""
     seconds = None if timeout is None else parse_seconds(timeout)
     delay = _minutes(table_service_rollback_delay)
     done = Table.open(path).rollback(timeout_seconds=seconds, table_service_rollback_delay_minutes=delay, plan=plan)
@@ -252,7 +252,7 @@ def savepoint(path: str, instant: str | None, *, as_json: bool, comment: str, li
 @_DRY_RUN
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def restore(path: str, to: str, *, as_json: bool, dry_run: bool, yes: bool) -> None:
-    """Take back everything that completed after a savepoint, a write or a moment (17 digits, or RFC 3339)."""
+    """Remove everything that completed after a savepoint, a write or a moment (17 digits, or RFC 3339)."""
     table = Table.open(path)
     would = table.restore(to, dry_run=True)
     if dry_run or not (would.undone or would.refused):

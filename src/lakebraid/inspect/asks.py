@@ -144,7 +144,7 @@ def find_entry(storage: Storage, time: str) -> DecidedIn | int | None:
             return numbers[0]
         return _decided(read(numbers[at]), time)
     except (ObjectNotFound, CorruptFile):
-        return None  # trimmed meanwhile, or damaged: audits tell
+        return None  # trimmed since, or damaged: audits tell
 
 
 def _reader(storage: Storage) -> Callable[[int], Entry]:

@@ -108,7 +108,7 @@ def load_details(table: TableAt, request_time: str) -> list[Detail]:
     if not found:
         raise InvalidArgument(
             f"{table.storage.url} has no instant {request_time[:60]!r}, active or archived. Nothing was changed. `lakebraid timeline` "
-            "lists them; `lakebraid why` also knows of those that were taken back.",
+            "lists them; `lakebraid why` also knows of those that were rolled back.",
             instant=request_time,
         )
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebraid.model.conflicts import Begun, Kind, Strategy, candidates, find_clash, kind_of
+from lakebraid.model.conflicts import Begun, Strategy, WriteKind, candidates, find_clash, kind_of
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline
@@ -27,14 +27,14 @@ def look_back(table: TableAt) -> Hindsight:
     A write that would have been refused stands in no other's way, and is not thought to be tried again.
     """
     timeline = load_timeline(table)
-    writes = [w for w in timeline.writes if kind_of(w) is Kind.INGESTION]
+    writes = [w for w in timeline.writes if kind_of(w) is WriteKind.INGESTION]
     touched = {w.request_time: _groups(table, w) for w in writes}
     published: list[Instant] = []
     refused: list[Instant] = []
     for write in sorted(writes, key=lambda w: w.completion_time or ""):
         before = Timeline(tuple(sorted(published)))
         begun = Begun(write.request_time, frozenset())
-        found = candidates(before, begun, Kind.INGESTION, Strategy.BY_COMPLETION, updates_allowed=True)
+        found = candidates(before, begun, WriteKind.INGESTION, Strategy.BY_COMPLETION, updates_allowed=True)
         own = touched[write.request_time]
         clash = find_clash(
             found, own, lambda other: touched[other.request_time], by_bucket=table.config.buckets is not None

@@ -53,7 +53,7 @@ class WriterStatus:
 
 @dataclass(frozen=True, slots=True)
 class PlanStatus:
-    """A plan that nobody has completed."""
+    """A plan that is not completed."""
 
     instant: str
     kind: str
@@ -61,10 +61,10 @@ class PlanStatus:
     is_claimed: bool
     beat_age_ms: int | None
     is_silent: bool
-    """Whether nobody works on it, so that whoever comes may take it."""
+    """Whether no process works on it, so that the next executor may claim it."""
     is_removable: bool
     groups: int | None
-    """File groups that nobody else may plan for, and whose files stay, until it is done; None if it cannot be read."""
+    """File groups that no other plan may name, and whose files stay, until it is done; None if it cannot be read."""
     blocks: str = ""
     """Whom it stops besides, for people."""
 
@@ -112,7 +112,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything about a table that somebody who runs it wants to see; prints well."""
+    """Everything about a table that its operator wants to see; prints well."""
 
     table: str
     path: str
@@ -121,7 +121,7 @@ class Status:
     plans: tuple[PlanStatus, ...] = ()
     compaction: CompactionLag = CompactionLag()
     rollbacks: Mapping[str, str] = field(default_factory=dict)
-    """Unfinished ones, and what each takes back."""
+    """Unfinished ones, and what each rolls back."""
     cleans: tuple[str, ...] = ()
     restores: tuple[str, ...] = ()
     leases: tuple[HolderStatus, ...] = ()
@@ -130,13 +130,13 @@ class Status:
     asks: tuple[WaitingStatus, ...] = ()
     """What waits to be decided, the oldest first; whichever process makes the next decision decides it."""
     lock: str | None = None
-    """Who holds Hudi's lock, on a table that is shared with Apache Hudi; None if nobody does, or there is none."""
+    """Who holds Hudi's lock, on a table that is shared with Apache Hudi; None if no process does, or there is none."""
     advice: tuple[Advice, ...] = ()
     """What to run, the most pressing first; `lakebraid services` does all of it."""
 
     @property
     def is_well(self) -> bool:
-        """Whether there is nothing to do for anybody."""
+        """Whether there is nothing to do."""
         return not self.advice
 
     def to_dict(self) -> dict[str, Any]:
@@ -274,7 +274,7 @@ _EXECUTED_BY: Final = {"compact": "compaction", "log-compact": "logcompaction", 
 
 
 def _waiting(status: Status, kind: str) -> list[str]:
-    """Why to execute plans of that kind: nobody does."""
+    """Why to execute plans of that kind: no process does."""
     plans = [p for p in status.plans if p.kind == kind and p.is_silent and not p.is_removable]
     blocking = sorted({p.blocks for p in plans if p.blocks})
     waiting = "".join(f", for which {whom} wait" for whom in blocking)

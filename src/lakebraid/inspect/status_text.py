@@ -91,7 +91,7 @@ def _asks_text(status: Status) -> str:
     stale = sum(ask.is_stale for ask in living)
     text = f"{counted(len(living), 'wish', 'wishes')} to be decided" + (f", {stale:,} of them stale" if stale else "")
     expired = len(status.asks) - len(living)
-    return text + (f"; {counted(expired, 'ask')} left that nobody decides any more" if expired else "")
+    return text + (f"; {counted(expired, 'ask')} left that no process decides any more" if expired else "")
 
 
 def _lag_text(status: Status) -> str:
@@ -106,7 +106,7 @@ def _writer(writer: WriterStatus) -> tuple[object, ...]:
 
 
 def _plan(plan: PlanStatus) -> tuple[object, ...]:
-    # While nobody works on it a removable plan waits for its one executor or its end, any other for the next executor.
+    # While no executor works on it a removable plan waits for its one executor or its end, any other for the next executor.
     notes = ["removable"] * plan.is_removable
     if plan.is_claimed:
         notes.append("its executor is silent" if plan.is_silent else "being executed")

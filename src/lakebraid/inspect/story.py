@@ -67,9 +67,9 @@ class Story:
     """How many of its files a snapshot reads now."""
     hidden_by: tuple[Hiding, ...] = ()
     undone_by: str | None = None
-    """The rollback or restore that took it back."""
+    """The rollback or restore that removed it."""
     why: Mapping[str, Any] = field(default_factory=dict)
-    """Why it was taken back, as far as whoever did it left word: kind, why, by, rule, other, other_writer, groups."""
+    """Why it was rolled back, as far as its rollback says: kind, why, by, rule, other, other_writer, groups."""
     silent_ms: int | None = None
     """Of an open write: since its last heartbeat; None if it has shown none."""
     notes: tuple[str, ...] = ()
@@ -236,7 +236,7 @@ def _undone(evidence: Evidence, request_time: str) -> Story:
 
 
 def _rollbacks(evidence: Evidence) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
-    """All rollbacks, newest first: their request times, whom they took back, and why."""
+    """All rollbacks, newest first: their request times, what they rolled back, and why."""
     for instant in sorted(evidence.listed.active, reverse=True):
         if instant.action == "rollback":
             victims = {}
@@ -280,7 +280,7 @@ def _noted(evidence: Evidence, own: list[Instant]) -> Iterator[str]:
         if instant.action == "rollback":
             for rollback, victims, _ in _rollbacks(evidence):
                 if rollback == instant.request_time:
-                    yield f"It took back {', '.join(sorted(victims)) or 'something that it does not name'}."
+                    yield f"It rolled back {', '.join(sorted(victims)) or 'something that it does not name'}."
         if instant.action == "clean" and instant.is_completed:
             count = sum(len(n) for c, m in evidence.cleans() if c == instant for n in m.deleted_files.values())
             yield f"It removed {count:,} files."
@@ -314,12 +314,12 @@ def _end(story: Story) -> list[str]:
             return [f"Nothing of it is visible yet. {_life(story)}"]
         case "planned":
             files = "" if story.files is None else f" Its plan names {counted(story.files, 'file')}."
-            return [f"Nobody has executed it yet.{files} {_life(story)}"]
+            return [f"No process has executed it yet.{files} {_life(story)}"]
         case "rolled back":
-            return [*_refusal(story), f"Taken back by {story.undone_by}. Nothing of it is visible, now or later."]
+            return [*_refusal(story), f"Rolled back by {story.undone_by}. Nothing of it is visible, now or later."]
         case "restored":
-            return [f"Taken back by the restore {story.undone_by}, as was everything after the moment it returned to."]
-    return ["Neither timeline, history nor ledger know it. Whoever named it may mean another table."]
+            return [f"Removed by the restore {story.undone_by}, as was everything after the moment it returned to."]
+    return ["Neither timeline, history nor ledger know it. It may be of another table."]
 
 
 def _visible(story: Story) -> list[str]:
@@ -336,13 +336,13 @@ def _life(story: Story) -> str:
 
 
 def _refusal(story: Story) -> list[str]:
-    """What whoever took it back left as word."""
+    """What the plan of its rollback says."""
     told = story.why
     if not told:
-        return ["Nobody left word why: it was rolled back by Apache Hudi, or its rollback is long gone."]
+        return ["No reason is known: it was rolled back by Apache Hudi, or its rollback is long gone."]
     lines = [str(told.get("why", ""))[:2000]]
     if told.get("rule"):
         lines.append(
             f"The rule: {told['rule']}. The rival: {told.get('other')} by {told.get('other_writer') or 'unknown'}."
         )
-    return [*lines, f"Told by {told.get('by', 'nobody')}."]
+    return [*lines, f"Told by {told.get('by', 'an unknown process')}."]

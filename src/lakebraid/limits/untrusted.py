@@ -22,7 +22,7 @@ TIMELINE_FILE_BYTES_MAX: Final = 512 * MIB
 
 TIMELINE_FILES_MAX: Final = 10_000_000
 """Names in the timeline folder; Hudi archives beyond about ninety. Each is an object that is there: three million writes that
-nobody archives, and some GB of names."""
+that is never archived, and some GB of names."""
 
 AVRO_HEADER_ENTRIES_MAX: Final = 64
 """Metadata entries in an Avro container header; Avro itself needs two."""
@@ -81,7 +81,7 @@ HELD_BYTES_FREE: Final = 256 * MIB
 """What a read may always hold at once; beyond, half of the memory that is left."""
 
 MEMORY_BYTES_UNKNOWN: Final = 1 << 62
-"""Stands for a limit of memory that nobody has set."""
+"""Stands for a limit of memory that is not set."""
 
 PARTITION_DEPTH_MAX: Final = 64
 """Folder levels below a table."""

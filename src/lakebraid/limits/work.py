@@ -240,4 +240,4 @@ again: as many as the tasks of a write hand to the driver at most."""
 
 KEYS_COMPARED_BYTES_MAX: Final = 16 * MIB
 """Log files whose keys are read to see whether two optimistic writes that met in a file group have different ones: while
-that is done nobody else's round waits, but ours may have to be done again."""
+that is done no other process's round waits, but ours may have to be done again."""

@@ -18,15 +18,15 @@ from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.model.timeline.timeline import Timeline
 
 
-class Kind(StrEnum):
-    """What an instant does, as far as conflicts go; cleans, rollbacks and the like conflict with nobody."""
+class WriteKind(StrEnum):
+    """What an instant does, as far as conflicts go; cleans, rollbacks and the like conflict with no write."""
 
     INGESTION = "ingestion"
     CLUSTERING = "clustering"
     COMPACTION = "compaction"
 
 
-class Chosen(StrEnum):
+class Candidacy(StrEnum):
     """Whether a pending instant is a candidate."""
 
     NO = "no"
@@ -35,10 +35,10 @@ class Chosen(StrEnum):
     UNLESS_UPDATES_ALLOWED = "no if updates are allowed during clustering, else yes"
 
 
-PENDING: Final[dict[Kind, dict[Kind, Chosen]]] = {
+PENDING: Final[dict[WriteKind, dict[WriteKind, Candidacy]]] = {
     # this one \ pending      ingestion                     clustering                       compaction
-    Kind.INGESTION:  dict(zip(Kind, (Chosen.NO,                 Chosen.UNLESS_UPDATES_ALLOWED, Chosen.YES), strict=True)),
-    Kind.CLUSTERING: dict(zip(Kind, (Chosen.IF_UPDATES_ALLOWED, Chosen.NO,                     Chosen.NO), strict=True)),
+    WriteKind.INGESTION:  dict(zip(WriteKind, (Candidacy.NO,                 Candidacy.UNLESS_UPDATES_ALLOWED, Candidacy.YES), strict=True)),
+    WriteKind.CLUSTERING: dict(zip(WriteKind, (Candidacy.IF_UPDATES_ALLOWED, Candidacy.NO,                     Candidacy.NO), strict=True)),
 }  # fmt: skip
 """The RFC's matrix. A compaction is never checked: whom it would meet is settled when it is planned."""
 
@@ -62,7 +62,7 @@ STRATEGIES: Final = {
 }
 """Hudi's and the RFC's class names, without their package."""
 PREFERS_WRITERS: Final = "PreferWriterConflictResolutionStrategy"
-"""With it Apache Hudi's table services look, before they publish, who has written meanwhile; without it they do not."""
+"""With it Apache Hudi's table services look, before they publish, which writes were published after they began; without it they do not."""
 UPDATES_ALLOWED: Final = {"SparkRejectUpdateStrategy": False, "SparkAllowUpdateStrategy": True}
 """Whether a write may touch file groups of a pending clustering, by Hudi's class names."""
 
@@ -94,17 +94,17 @@ class Clash:
     rule: str
 
 
-def kind_of(instant: Instant) -> Kind | None:
-    """What kind of write an instant is; None for what conflicts with nobody."""
+def kind_of(instant: Instant) -> WriteKind | None:
+    """What kind of write an instant is; None for what conflicts with no write."""
     if instant.kind in ("compaction", "logcompaction"):
-        return Kind.COMPACTION
+        return WriteKind.COMPACTION
     if instant.kind == "clustering":
-        return Kind.CLUSTERING
-    return Kind.INGESTION if instant.is_write else None
+        return WriteKind.CLUSTERING
+    return WriteKind.INGESTION if instant.is_write else None
 
 
 def candidates(
-    timeline: Timeline, begun: Begun, current: Kind, strategy: Strategy, *, updates_allowed: bool
+    timeline: Timeline, begun: Begun, current: WriteKind, strategy: Strategy, *, updates_allowed: bool
 ) -> Iterator[tuple[Instant, str]]:
     """The instants to be held against, each with the rule that names it; completed ones first, by completion."""
     for instant in timeline.writes:
@@ -114,11 +114,11 @@ def candidates(
         kind = kind_of(instant)
         if kind is None or instant.request_time == begun.request_time:
             continue
-        if kind is Kind.COMPACTION and begun.met(instant):
+        if kind is WriteKind.COMPACTION and begun.met(instant):
             continue  # planned before this one began, which knew of it: its rows fall behind the plan by themselves
         chosen = PENDING[current][kind]
-        allowed = Chosen.IF_UPDATES_ALLOWED if updates_allowed else Chosen.UNLESS_UPDATES_ALLOWED
-        if chosen in (Chosen.YES, allowed):
+        allowed = Candidacy.IF_UPDATES_ALLOWED if updates_allowed else Candidacy.UNLESS_UPDATES_ALLOWED
+        if chosen in (Candidacy.YES, allowed):
             yield instant, f"a pending {kind} against {current}: {chosen}"
 
 

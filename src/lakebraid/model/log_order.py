@@ -19,14 +19,14 @@ class BlockOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Ordered:
     """A block that counts: its position among the blocks given, and the request time at which its rows rank."""
 
     index: int
     request_time: str
 
 
-def place_blocks(blocks: Sequence[BlockOrigin]) -> list[Placed]:
+def place_blocks(blocks: Sequence[BlockOrigin]) -> list[Ordered]:
     """The blocks that count, in merging order (table versions 8 and 9).
 
     A log-compacted block replaces the instants it names, at the place of the newest of them; those may be compacted
@@ -39,7 +39,7 @@ def place_blocks(blocks: Sequence[BlockOrigin]) -> list[Placed]:
     compacted = {b.instant_time: b.compacted_times for b in blocks if b.compacted_times}
     replaced = {time for times in compacted.values() for time in times}
     placed = [
-        Placed(index, _place(block.instant_time, compacted))
+        Ordered(index, _place(block.instant_time, compacted))
         for index, block in enumerate(blocks)
         if block.holds_rows and block.instant_time not in replaced
     ]
@@ -61,7 +61,7 @@ def _place(time: str, compacted: dict[str, tuple[str, ...]]) -> str:
     return newest or time
 
 
-def place_blocks_layout1(blocks: Sequence[BlockOrigin]) -> list[Placed]:
+def place_blocks_layout1(blocks: Sequence[BlockOrigin]) -> list[Ordered]:
     """The same for table version 6, where instants share a file: in file order, and a rollback command undoes the
     blocks of its target that came before it.
     """
@@ -72,7 +72,7 @@ def place_blocks_layout1(blocks: Sequence[BlockOrigin]) -> list[Placed]:
             undone.update(before.pop(block.rolls_back, ()))
         before.setdefault(block.instant_time, []).append(index)
     return [
-        Placed(index, block.instant_time)
+        Ordered(index, block.instant_time)
         for index, block in enumerate(blocks)
         if block.holds_rows and index not in undone
     ]

@@ -19,7 +19,7 @@ Operation = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Traits:
     """What an operation does."""
 
     has_tasks: bool = True
@@ -32,15 +32,15 @@ class Kind:
     """Whether its commit replaces file groups that are there."""
 
 
-KINDS: Final[dict[str, Kind]] = {
-    "upsert": Kind(is_spread=True, is_streamed=True),
-    "insert": Kind(is_spread=True, is_streamed=True),
-    "bulk_insert": Kind(is_spread=True, is_streamed=True),
-    "delete": Kind(is_spread=True, is_streamed=True),
-    "insert_overwrite": Kind(is_streamed=True, overwrites=True),
-    "insert_overwrite_table": Kind(is_streamed=True, overwrites=True),
-    "delete_partition": Kind(overwrites=True),
-    "alter_schema": Kind(has_tasks=False),
+KINDS: Final[dict[str, Traits]] = {
+    "upsert": Traits(is_spread=True, is_streamed=True),
+    "insert": Traits(is_spread=True, is_streamed=True),
+    "bulk_insert": Traits(is_spread=True, is_streamed=True),
+    "delete": Traits(is_spread=True, is_streamed=True),
+    "insert_overwrite": Traits(is_streamed=True, overwrites=True),
+    "insert_overwrite_table": Traits(is_streamed=True, overwrites=True),
+    "delete_partition": Traits(overwrites=True),
+    "alter_schema": Traits(has_tasks=False),
 }
 SPREAD: Final = tuple(name for name, kind in KINDS.items() if kind.is_spread)
 STREAMED: Final = tuple(name for name, kind in KINDS.items() if kind.is_streamed)

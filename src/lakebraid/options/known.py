@@ -111,7 +111,7 @@ WRITE_OPTIONS: Final[tuple[Option, ...]] = (
     done(
         "hoodie.lakebraid.publication.order",
         "kept in the table that this write creates: each: commits that are decided together appear one after the other; group: "
-        "side by side, for tables whose changes nobody reads with Apache Hudi. Also `Table.create(publication_order=…)`",
+        "side by side, for tables whose changes are not read with Apache Hudi. Also `Table.create(publication_order=…)`",
         values=("each", "group"),
     ),
     done("hoodie.clean.policy", _KEPT, "hoodie.cleaner.policy"),

@@ -48,7 +48,7 @@ def source_options(given: Mapping[str, Any]) -> SourceOptions:
 
 
 def sink_options(given: Mapping[str, Any]) -> SinkOptions:
-    """InvalidArgument if the writer has no name: nobody could tell its batches from another stream's."""
+    """InvalidArgument if the writer has no name: its batches could not be told from another stream's."""
     found = sort_options(given, "write")
     writer = found.get("lakebraid.writer")
     if not writer:

@@ -94,25 +94,11 @@ class WriteOptions:
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """May hold credentials."""
 
-    def new_table(self) -> dict[str, Any]:
-        """The arguments of `Table.create`, but for path and schema."""
-        said = {
-            "table_type": self.table_type,
-            "index": self.index,
-            "buckets": self.buckets,
-            "concurrency": self.concurrency,
-            "name": self.name,
-            "hive_style_partitioning": self.hive_style,
-        }
+    @property
+    def new_properties(self) -> dict[str, str]:
+        """The properties of a new table, besides those that `Table.create` makes of its other arguments."""
         stated = (("hoodie.table.keygenerator.type", self.key_generator), ("hoodie.record.merge.mode", self.merge_mode))
-        return {name: value for name, value in said.items() if value is not None} | {
-            "record_keys": self.record_keys,
-            "ordering_fields": self.ordering_fields or None,
-            "partition_by": self.partition_by or None,
-            "shared": self.lock_provider is not None,
-            "properties": dict(self.properties + self.served + self.told)
-            | {name: value for name, value in stated if value is not None},
-        }
+        return dict(self.properties + self.served + self.told) | {n: value for n, value in stated if value is not None}
 
 
 def write_options(given: Mapping[str, Any]) -> WriteOptions:

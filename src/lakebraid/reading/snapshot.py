@@ -40,7 +40,7 @@ class Snapshot:
     """The rows that were visible at one completion time. It does not change; `Table.snapshot()` gives a newer one.
 
     Used as `with table.snapshot() as s:` it holds its files back from cleaning until the block ends. That takes an entry in the
-    table's ledger: whoever may only read gets the same rows, a warning (`SnapshotNotHeld`), and no hold on files.
+    table's ledger: a user who may only read gets the same rows, a warning (`SnapshotNotHeld`), and no hold on files.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from lakebraid.model.timeline.slicing import GroupId, outlives
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.settings import Opened, ServiceSettings
 from lakebraid.table.loading import load_commit, load_table
-from lakebraid.txn.actions.archive import Chosen, archivable, decide_archive, finish_archive, tend_history
+from lakebraid.txn.actions.archive import Archivable, archivable, decide_archive, finish_archive, tend_history
 from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.rollback import forgotten_before
 from lakebraid.txn.checks.overwrite_maps import forget_maps
@@ -70,12 +70,12 @@ def archive(
     ledger, keep = opened.ledger, keep_of(opened.settings, keep_min, keep_max)
     if dry_run:
         return _planned(ledger, keep)
-    txn = ledger.clock.token()
+    decider = ledger.clock.token()
     ledger.may_ask = True
     swept = sweep_dead(ledger)
-    chosen = decide_archive(ledger, txn, lambda now: choose(now, keep, swept))
-    moved = finish_archive(ledger, txn)
-    tend_history(ledger, txn)
+    chosen = decide_archive(ledger, decider, lambda now: choose(now, keep, swept))
+    moved = finish_archive(ledger, decider)
+    tend_history(ledger, decider)
     forget_maps(ledger, ledger.newest().state)
     opened.writing.remember(ledger)
     return ArchiveResult(moved, chosen.until, chosen.held_back_by)
@@ -131,7 +131,7 @@ def sweep_dead(ledger: Ledger) -> str:
     return since
 
 
-def choose(now: Round, keep: Keep, swept: str = "9") -> Chosen:
+def choose(now: Round, keep: Keep, swept: str = "9") -> Archivable:
     """Which instants may leave the timeline, as it is in this round; those rolled back before `swept` left no files."""
     timeline, state, since = now.timeline(), now.state, min(swept, forgotten_before(now))
     if now.ledger.is_shared:  # what Apache Hudi rolled back, the ledger does not know
@@ -142,11 +142,11 @@ def choose(now: Round, keep: Keep, swept: str = "9") -> Chosen:
     return _keeping_schema(now, chosen)
 
 
-def choose_instants(timeline: Timeline, state: LedgerState, keep: Keep, since: str) -> Chosen:
+def choose_instants(timeline: Timeline, state: LedgerState, keep: Keep, since: str) -> Archivable:
     """The oldest instants, up to the first that must stay. Writes that were rolled back before `since` are forgotten."""
     writes = sorted(i for i in timeline.completed if i.is_write)
     if len(writes) <= keep.writes_max:
-        return Chosen()
+        return Archivable()
     first, why = writes[-keep.writes_min].request_time, ""
     for request_time, reason in _obstacles(timeline, state, since):
         # The write before it stays, and with it everything behind that.
@@ -154,7 +154,7 @@ def choose_instants(timeline: Timeline, state: LedgerState, keep: Keep, since: s
         if older < first:
             first, why = older, reason
     instants = [i for i in archivable(timeline, "9") if i.request_time < first]
-    return Chosen(tuple(instants[: limits.ARCHIVE_INSTANTS_MAX]), why)
+    return Archivable(tuple(instants[: limits.ARCHIVE_INSTANTS_MAX]), why)
 
 
 def _obstacles(timeline: Timeline, state: LedgerState, since: str) -> Iterator[tuple[str, str]]:
@@ -170,7 +170,7 @@ def _obstacles(timeline: Timeline, state: LedgerState, since: str) -> Iterator[t
 
 
 def _restorable(timeline: Timeline, savepoint: Instant) -> Iterator[tuple[str, str]]:
-    """The savepoint, and what completed after its moment: a restore takes it back from the timeline, also what began before."""
+    """The savepoint, and what completed after its moment: a restore removes it from the timeline, also what began before."""
     moment = timeline.completion_of(savepoint.request_time) or savepoint.request_time
     later = (write.request_time for write in timeline.writes if (write.completion_time or "") > moment)
     for request_time in (savepoint.request_time, *later):
@@ -178,7 +178,7 @@ def _restorable(timeline: Timeline, savepoint: Instant) -> Iterator[tuple[str, s
 
 
 def _undone(state: LedgerState, since: str) -> Iterator[tuple[str, str]]:
-    """The same of what was taken back, whose files may still be there, or come."""
+    """The same of what was rolled back or withdrawn, whose files may still be there, or come."""
     if state.restores:
         yield "", "a restore is unfinished"
     if len(state.gone) >= limits.GONE_REQUEST_TIMES_MAX and min(state.gone.values()) > since:
@@ -190,7 +190,7 @@ def _undone(state: LedgerState, since: str) -> Iterator[tuple[str, str]]:
         yield undoing.victim, f"the rollback of {undoing.victim} is unfinished"
 
 
-def _keeping_replacements(now: Round, chosen: Chosen) -> Chosen:
+def _keeping_replacements(now: Round, chosen: Archivable) -> Archivable:
     """Without what replaced file groups of which files still lie there: Hudi would show them again."""
     replacing = [i for i in chosen.instants if i.action == "replacecommit"]
     if not replacing:
@@ -208,7 +208,7 @@ def _keeping_replacements(now: Round, chosen: Chosen) -> Chosen:
     return chosen
 
 
-def _keeping_schema(now: Round, chosen: Chosen) -> Chosen:
+def _keeping_schema(now: Round, chosen: Archivable) -> Archivable:
     """With another commit that states the table's schema if the one that did so leaves; without it if there is none."""
     if chosen.until is None:
         return chosen
@@ -238,6 +238,6 @@ def _schema_of(now: Round, instant: Instant) -> str | None:
         return None
 
 
-def _before(chosen: Chosen, instant: Instant, why: str) -> Chosen:
+def _before(chosen: Archivable, instant: Instant, why: str) -> Archivable:
     kept = tuple(i for i in chosen.instants if i.request_time < instant.request_time)
     return replace(chosen, instants=kept, held_back_by=why)

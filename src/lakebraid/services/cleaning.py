@@ -20,7 +20,7 @@ from lakebraid.format.timeline.services import CleanPlan, parse_clean_metadata, 
 from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import COMPLETED_AS, Instant, action_family
 from lakebraid.model.timeline.timeline import Timeline
-from lakebraid.services.retention import Choice, Committed, Hold, Past, Retention, choose_files
+from lakebraid.services.retention import Choice, Committed, Holder, Past, Retention, choose_files
 from lakebraid.services.rollback import plan_delay_ms, roll_back_dead
 from lakebraid.services.settings import Opened
 from lakebraid.table.grid import text_bytes
@@ -82,8 +82,8 @@ def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cle
         now = Round(ledger, ledger.newest().state, 0)
         choice = _choose(now, retention, expired_leases(ledger, now.state))
         return replace(_cleaned((), [choice]), is_dry_run=True)
-    txn = ledger.clock.token()
-    finished = finish_cleans(ledger, txn)
+    decider = ledger.clock.token()
+    finished = finish_cleans(ledger, decider)
     request_times: list[str] = []
     choices: list[Choice] = []
     while len(request_times) < limits.CLEANS_MAX:
@@ -92,7 +92,7 @@ def clean(ledger: Ledger, retention: Retention, *, dry_run: bool = False) -> Cle
         if request_time is None:
             break
         request_times.append(request_time)
-        finish_clean(ledger, txn, request_time)
+        finish_clean(ledger, decider, request_time)
         if len(choice.files) < limits.CLEAN_FILES_MAX:
             break
     return replace(_cleaned(tuple(request_times), choices), finished=finished)
@@ -112,10 +112,10 @@ def plan_clean(ledger: Ledger, retention: Retention) -> tuple[str | None, Choice
     return decide_clean(ledger, ledger.clock.token(), build), chosen[0]
 
 
-def finish_cleans(ledger: Ledger, txn: str) -> tuple[str, ...]:
+def finish_cleans(ledger: Ledger, decider: str) -> tuple[str, ...]:
     """Finishes every clean that was decided and not reported done; the process that decided it may do so as well."""
     left = sorted(ledger.newest().state.cleans)
-    return tuple(request_time for request_time in left if finish_clean(ledger, txn, request_time) is not None)
+    return tuple(request_time for request_time in left if finish_clean(ledger, decider, request_time) is not None)
 
 
 def _cleaned(request_times: tuple[str, ...], choices: Sequence[Choice]) -> CleanResult:
@@ -148,7 +148,7 @@ def _choose(now: Round, retention: Retention, expired: Sequence[str]) -> Choice:
     loaded = load_table(ledger.table)
     timeline = loaded.timeline
     if any(i.action == "restore" for i in timeline.pending) or now.state.restores:
-        return Choice(holds=(Hold("an unfinished restore", NEVER, is_lasting=True),))
+        return Choice(holds=(Holder("an unfinished restore", NEVER, is_lasting=True),))
     return choose_files(
         _past(ledger, loaded),
         retention,
@@ -180,22 +180,22 @@ def _cutoff(ledger: Ledger, retention: Retention) -> str:
     return format_instant_time(then_ms, ledger.config.zone)
 
 
-def _holds(now: Round, timeline: Timeline, expired: Sequence[str]) -> Iterator[Hold]:
+def _holds(now: Round, timeline: Timeline, expired: Sequence[str]) -> Iterator[Holder]:
     """Everything that still needs an older version."""
     yield from _work_in_progress(now, timeline)
     for token, lease in now.state.leases.items():
         if token not in expired:
-            yield Hold(f"the lease of {lease.holder}", lease.time)
+            yield Holder(f"the lease of {lease.holder}", lease.time)
     for name, position in now.state.consumers.items():
         if position != NEVER:
-            yield Hold(f"the consumer {name!r}", position, is_lasting=True)
+            yield Holder(f"the consumer {name!r}", position, is_lasting=True)
     for instant in _savepoints(now, timeline):
         commit = timeline.completion_of(instant.request_time) or instant.request_time
         for time in {commit, instant.completion_time or commit}:
-            yield Hold(f"the savepoint {instant.request_time}", time)
+            yield Holder(f"the savepoint {instant.request_time}", time)
 
 
-def _work_in_progress(now: Round, timeline: Timeline) -> Iterator[Hold]:
+def _work_in_progress(now: Round, timeline: Timeline) -> Iterator[Holder]:
     """Open writes may have read what was there since they began; a plan that cannot be read needs what it began with."""
     pending = {i.request_time: i.kind for i in timeline.pending if action_family(i.action) == "write"}
     known = {request_time: plan.action for request_time, plan in now.state.plans.items()}
@@ -204,19 +204,19 @@ def _work_in_progress(now: Round, timeline: Timeline) -> Iterator[Hold]:
         if request_time in now.state.gone:
             continue  # it reads nothing any more
         is_plan = kind in COMPLETED_AS
-        yield Hold(
+        yield Holder(
             f"the {'planned' if is_plan else 'open'} {kind} {request_time}", request_time, is_lasting=not is_plan
         )
     yield from _foreign_rollbacks(now.ledger, now.state, timeline)
 
 
-def _foreign_rollbacks(ledger: Ledger, state: LedgerState, timeline: Timeline) -> Iterator[Hold]:
-    """Apache Hudi also takes back what was completed: the versions before that are about to be the newest again."""
+def _foreign_rollbacks(ledger: Ledger, state: LedgerState, timeline: Timeline) -> Iterator[Holder]:
+    """Apache Hudi also rolls completed writes back: the versions before that are about to be the newest again."""
     for instant in timeline.pending:
         if instant.action == "rollback" and instant.request_time not in state.rollbacks:
             plan = load_rollback_plan(ledger.table, instant.request_time)
             victim = NEVER if plan is None or plan.instant is None else plan.instant.request_time
-            yield Hold(f"the unfinished rollback {instant.request_time}", victim, is_lasting=True)
+            yield Holder(f"the unfinished rollback {instant.request_time}", victim, is_lasting=True)
 
 
 def _planned_inputs(ledger: Ledger, timeline: Timeline) -> Iterator[str]:

@@ -63,7 +63,7 @@ class Plan:
     """compaction, logcompaction, clustering or clean."""
     instant: str | None
     is_removable: bool = False
-    """Whether it is executed once at most, and rolled back if that fails or nobody comes."""
+    """Whether it is executed once at most, and rolled back if that fails or no process claims it."""
     what: str = ""
     """What would be done, for people."""
 
@@ -236,7 +236,7 @@ def run_clean(ledger: Ledger, request_time: str) -> CleanResult:
     plan = load_clean_plan(ledger, request_time)
     if plan is None:
         raise ClaimLost(
-            f"There is no plan {request_time} in {ledger.storage.url}: it was taken back, is long done, or never was. Nothing was "
+            f"There is no plan {request_time} in {ledger.storage.url}: it was withdrawn, is long done, or never was. Nothing was "
             "changed. Plan a new one.",
             instant=request_time,
         )

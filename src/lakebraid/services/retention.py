@@ -44,8 +44,8 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Somebody who still needs the table as of a time, or, if it is lasting, as of every time from then on."""
+class Holder:
+    """A reader, consumer or savepoint that still needs the table as of a time, or, if it is lasting, as of every time from then on."""
 
     what: str
     time: str
@@ -77,7 +77,7 @@ class Choice:
     """Before this completion time something is missing, if these files go; empty if nothing goes."""
     earliest: str = ""
     """The smallest request time that Apache Hudi, which reads the past by request times, may still be asked for."""
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[Holder, ...] = ()
     """Who keeps back what the policy alone would let go."""
 
 
@@ -125,7 +125,7 @@ def choose_files(
     past: Past,
     retention: Retention,
     *,
-    holds: Collection[Hold] = (),
+    holds: Collection[Holder] = (),
     named: Collection[str] = (),
     cutoff: str = "",
     earliest_before: str = "",

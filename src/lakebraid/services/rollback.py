@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rolling back dead writers, and withdrawing plans that nobody executes."""
+"""Rolling back dead writers, and withdrawing plans that no process executes."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def withdraw(ledger: Ledger, request_time: str | None) -> RollbackResult:
     """Withdraws a plan that no process executes, so that it stops no writer. Not that of a compaction: writes have been
     sliced by it since. InvalidArgument if there is no such plan, ClaimLost if it has a living executor.
     """
-    txn, storage, config = ledger.clock.token(), ledger.storage, ledger.config
+    decider, storage, config = ledger.clock.token(), ledger.storage, ledger.config
     plan = None if request_time is None else ledger.newest().state.plans.get(request_time)
     if request_time is None or plan is None or plan.action not in _WITHDRAWN:
         raise InvalidArgument(
-            f"{storage.url} has no pending plan {request_time} that can be taken back: plans of a clustering or log compaction can, "
+            f"{storage.url} has no pending plan {request_time} that can be withdrawn: plans of a clustering or log compaction can, "
             "as long as they are pending. Nothing was changed. `table.status()` lists them.",
             instant=request_time,
         )
@@ -69,14 +69,14 @@ def withdraw(ledger: Ledger, request_time: str | None) -> RollbackResult:
         now_ms = storage_now_ms(storage, ledger.clock)
         return not plan.claimant or is_expired(ledger.table, request_time, now_ms, silence_ms_max(config))
 
-    rollback = decide_withdrawal(ledger, txn, request_time, is_idle, is_removable=True)
+    rollback = decide_withdrawal(ledger, decider, request_time, is_idle, is_removable=True)
     if rollback is None:
         raise ClaimLost(
-            f"The plan {request_time} of {storage.url} is done, or being executed by somebody who is alive. Nothing was changed. "
+            f"The plan {request_time} of {storage.url} is done, or being executed by a process that is alive. Nothing was changed. "
             "Let it work, or try again later.",
             instant=request_time,
         )
-    finish_rollback(ledger, txn, rollback)
+    finish_rollback(ledger, decider, rollback)
     return RollbackResult(plans=(request_time,))
 
 

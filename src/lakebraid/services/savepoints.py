@@ -49,9 +49,9 @@ def set_savepoint(ledger: Ledger, instant: str | None = None, *, comment: str = 
 
 def delete_savepoint(ledger: Ledger, instant: str) -> bool:
     """Lets the moment of a savepoint go; False if there was none. Files that a dead process left are removed as well."""
-    txn = ledger.clock.token()
-    set_at = decide_unpinning(ledger, txn, instant)
-    remove_unpinned(ledger, txn)
+    decider = ledger.clock.token()
+    set_at = decide_unpinning(ledger, decider, instant)
+    remove_unpinned(ledger, decider)
     return set_at is not None
 
 
@@ -74,13 +74,13 @@ def restore(ledger: Ledger, to: str, *, dry_run: bool = False) -> RestoreResult:
     Readers see the table before it or after it. If this process dies, the next process that begins, plans or restores
     something finishes the restore, and so does `rollback`.
     """
-    txn = ledger.clock.token()
+    decider = ledger.clock.token()
     if dry_run:
         return _would(ledger, to)
-    request_time, undo = decide_restore(ledger, txn, to)
+    request_time, undo = decide_restore(ledger, decider, to)
     if request_time is None:
         return RestoreResult(None, None, undo.until)
-    finish_restore(ledger, txn, request_time)
+    finish_restore(ledger, decider, request_time)
     return _result(ledger, request_time, undo)
 
 

@@ -69,7 +69,7 @@ class LakebraidSource(DataSource):
         return begin_stream(self.options, schema, overwrite=overwrite)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Spark pickles the source of a read once it is made, also if the user gave a schema and nobody asked for ours.
+        # Spark pickles the source of a read once it is made, also if the user gave a schema and Spark has not asked for ours.
         if self.moment is None:
             self.schema()
         return self.__dict__

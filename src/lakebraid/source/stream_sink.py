@@ -83,7 +83,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             self._storage().delete(names)
 
     def _tidy(self, batch: int) -> None:
-        """Removes the rows of batches that are published, whoever has put them down: nobody needs them any more."""
+        """Removes the rows of batches that are published, by whichever driver they were put there: they are no longer needed."""
         with contextlib.suppress(LakebraidError):
             names = [info.name for info in self._storage().list(self._folder())]
             self._storage().delete([name for name in names if _batch_of(name) <= batch])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream of changes: offsets are completion times, so whoever began early and finished late is delivered once."""
+"""A stream of changes: offsets are completion times, so a write that began early and was published late is delivered once."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             shared, parts = plan_source({**self._options, **between}, self._schema.names, None)
         except SnapshotExpired as error:
             raise SnapshotExpired(
-                f"The stream cannot go on after {begin}: what it has not read yet was cleaned away or taken back by a restore. "
+                f"The stream cannot go on after {begin}: what it has not read yet was cleaned away or removed by a restore. "
                 f"Nothing was skipped or guessed. ({error.message}) Start with a new checkpoint, and either with "
                 "startingFrom=earliest, which delivers all rows that are there now, or with startingFrom=latest, which goes on "
                 "with new changes only. With the option `consumer` no clean removes what the stream still needs.",

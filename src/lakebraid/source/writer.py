@@ -50,7 +50,7 @@ class LakebraidWriter(DataSourceArrowWriter):
         return TaskReport(next(writer(self._carried.plan, _RULES)(rows)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publishes. If this raises, Spark calls `abort`, which takes back only what is not published."""
+        """Publishes. If this raises, Spark calls `abort`, which rolls back only what is not published."""
         done = (
             reports(pa.Table.from_batches([m.batch for m in messages if isinstance(m, TaskReport)])) if messages else []
         )

@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from lakebraid.spark import conditional, engine, read, schemas, write
+    from lakebraid.spark import conditional, engine, merge, read, schemas, write
     from lakebraid.spark.start import session
 
-__all__ = ["conditional", "engine", "read", "schemas", "session", "write"]
+__all__ = ["conditional", "engine", "merge", "read", "schemas", "session", "write"]
 _MODULES: Final = {name: f"lakebraid.spark.{name}" for name in __all__} | {"session": "lakebraid.spark.start.session"}
 
 

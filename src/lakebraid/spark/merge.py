@@ -68,7 +68,7 @@ def _failed(context: MergeContext, error: Exception) -> EnvironmentProblem:
     return EnvironmentProblem(
         f"Spark could not execute the plan {context.request_time} of {context.read.url}, {limits.COMPACT_JOB_ATTEMPTS_MAX} times: "
         f"{told[:500]}. Nothing of it is visible, the table is as it was, and the plan stays. Mend the cause, then "
-        f"execute it: `table.run({context.request_time!r})`, or whoever comes next does.",
+        f"execute it: `table.run({context.request_time!r})`, or the next executor does.",
         path=context.read.url,
         instant=context.request_time,
     )

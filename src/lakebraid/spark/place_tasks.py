@@ -24,7 +24,7 @@ from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.spark.start.workers import spare_imports
 from lakebraid.spark.write_tasks import REPORT, gathered, path_number, streams
 from lakebraid.storage import Storage, open_storage
-from lakebraid.tasks.lookup.assign import Find, Ground, Placed
+from lakebraid.tasks.lookup.assign import Assigned, Find, Ground
 from lakebraid.tasks.lookup.changes import Piece, gather
 from lakebraid.tasks.lookup.find import living_keys
 from lakebraid.tasks.lookup.stage import place, placed_to_put, write_placed
@@ -148,7 +148,7 @@ def rewriter(plan: WritePlan, homes: Mapping[tuple[str, str], tuple[Target, int]
             given = [Piece(p["operation"], _opened(p["rows"])) for p in parts]
             changes = gather(plan, _joined(given), number)
             places = np.zeros(len(changes), np.int64)
-            placed = Placed((targets[number],), places, np.zeros(len(changes), np.bool_))
+            placed = Assigned((targets[number],), places, np.zeros(len(changes), np.bool_))
             yield from placed_to_put(storage, plan, changes, placed, number)
 
     def put(storage: Storage, _: int, pieces: pa.Table) -> list[StagedFile]:
@@ -256,7 +256,7 @@ def _in_sequence(pieces: pa.Table) -> list[tuple[int, pa.Table]]:
     return [(call, pa.concat_tables(tables)) for call, tables in rows.items()]
 
 
-def _placed(piece: Piece, placed: Placed, numbers: Ints, task: int, call: int) -> pa.RecordBatch:
+def _placed(piece: Piece, placed: Assigned, numbers: Ints, task: int, call: int) -> pa.RecordBatch:
     order = np.argsort(numbers, kind="stable")
     order = order[numbers[order] >= 0]
     found, starts = np.unique(numbers[order], return_index=True)

@@ -86,7 +86,7 @@ def partitions_guess(frame: DataFrame) -> int:
 
 
 def is_row_by_row(frame: DataFrame, *, joined: bool = False) -> bool:
-    """Whether each row was computed from one row of the table, as Spark's plan shows; with `joined` also over pairs of rows. On Spark Connect nobody can tell: False."""
+    """Whether each row was computed from one row of the table, as Spark's plan shows; with `joined` also over pairs of rows. On Spark Connect that cannot be told: False."""
     java = getattr(frame, "_jdf", None)
     if java is None:
         return False

@@ -92,7 +92,7 @@ def as_frame(rows: pa.Table, spark: SparkSession | None) -> DataFrame:
 def can_scan(spark: SparkSession, storage: Storage) -> bool:
     """Whether Spark has what it takes to open the table's files itself; a plain PySpark has no jar for object stores.
 
-    Where nobody can tell, as over Spark Connect, our own tasks read object stores: that works with and without the jar.
+    Where that cannot be told, as over Spark Connect, our own tasks read object stores: that works with and without the jar.
     """
     scheme = (storage.native_path("any") or "").partition("://")[0]
     if scheme in {"", "file"}:

@@ -26,7 +26,7 @@ from itertools import groupby
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lakebraid import limits
@@ -45,7 +45,7 @@ from lakebraid.txn.liveness.markers import load_markers
 
 
 def write_spark(storage: Storage, plan: WritePlan, df: DataFrame, *, first_task: int, tag: str) -> Written:
-    """Writes the rows of a data frame into files that nobody sees yet.
+    """Writes the rows of a data frame into files that no reader sees yet.
 
     Jobs run under `tag`, so that `cancel_spark` can end them. Errors in the rows or the store come as lakebraid's own,
     others, as those of a user's function, as Spark's. After any error the write must be given up: some tasks may have

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -45,7 +45,7 @@ class Report:
     """How a Spark task ended: with files, with rows that it leaves to the driver, or with an error."""
 
     partition: int
-    attempt: int
+    attempt: int = 0
     """How many attempts were begun before."""
     files: tuple[StagedFile, ...] = ()
     rows: pa.Table | None = None
@@ -76,14 +76,14 @@ def writer(plan: WritePlan, rules: TaskRules) -> Callable[[Iterator[pa.RecordBat
         context: Any = TaskContext.get()
         partition, attempt = context.partitionId(), context.attemptNumber()
         try:
-            content = _write(plan, rules, partition, batches)
+            report = replace(_write(plan, rules, partition, batches), attempt=attempt)
         except InvalidArgument as error:
-            content = {"error": error}
+            report = Report(partition, attempt, error=error)
         except LakebraidError as error:
             if attempt + 1 < rules.attempts_max:
                 raise
-            content = {"error": error}
-        packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+            report = Report(partition, attempt, error=error)
+        packed = pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
         arrays = [
             pa.array([value], field.type) for value, field in zip((partition, attempt, packed), REPORT, strict=True)
         ]
@@ -94,12 +94,11 @@ def writer(plan: WritePlan, rules: TaskRules) -> Callable[[Iterator[pa.RecordBat
 
 def reports(rows: pa.Table) -> list[Report]:
     """What the tasks reported, by partition."""
-    columns = zip(*(rows.column(name).to_pylist() for name in REPORT.names), strict=True)
-    found = [Report(part, attempt, **pickle.loads(packed)) for part, attempt, packed in columns]  # noqa: S301 - our own workers wrote it
+    found: list[Report] = [pickle.loads(packed) for packed in rows.column("content").to_pylist()]  # noqa: S301 - our own workers wrote them
     return sorted(found, key=lambda report: report.partition)
 
 
-def _write(plan: WritePlan, rules: TaskRules, partition: int, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
+def _write(plan: WritePlan, rules: TaskRules, partition: int, batches: Iterator[pa.RecordBatch]) -> Report:
     task = rules.first_task + partition
     if len(str(task)) != len(str(rules.first_task)):
         raise InvalidArgument(
@@ -109,13 +108,13 @@ def _write(plan: WritePlan, rules: TaskRules, partition: int, batches: Iterator[
         )
     rows = _joined(batches, partition) if rules.is_shuffled else gathered(batches, partition)
     if rows is None:
-        return {}
+        return Report(partition)
     if rows.num_rows <= limits.SPARK_HANDED_ROWS and rules.handed_bytes_max:
         # Put together first, so that the size is one of the rows and not of how they came.
         rows = rows.combine_chunks()
         if rows.nbytes <= rules.handed_bytes_max:
-            return {"rows": rows}
-    return {"files": tuple(write_rows(open_storage(plan.url, dict(plan.options)), plan, rows, task))}
+            return Report(partition, rows=rows)
+    return Report(partition, files=tuple(write_rows(open_storage(plan.url, dict(plan.options)), plan, rows, task)))
 
 
 def gathered(batches: Iterator[pa.RecordBatch], partition: int) -> pa.Table | None:

@@ -83,7 +83,7 @@ def make_folder(folder: str) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
     except FileExistsError:
-        # Made by somebody else a moment ago: it is used next, so it must not be lost either.
+        # Made by another process a moment ago: it is used next, so it must not be lost either.
         pass
     sync_folder(os.path.dirname(folder))
 
@@ -114,7 +114,7 @@ def settle_folder(action: str, path: str) -> None:
 
 
 def remove_quietly(path: str) -> None:
-    """Removes a file nobody needs; that it cannot be removed is not worth an error."""
+    """Removes a file that is not needed; that it cannot be removed is not worth an error."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 

@@ -115,7 +115,7 @@ class LocalStorage:
                 remove_quietly(temporary)
                 raise
         if data:
-            settle_folder("Writing", path)  # a heartbeat is empty: nobody asks for it after a crash
+            settle_folder("Writing", path)  # a heartbeat is empty: it is not needed after a crash
 
     def copy(self, source: str, target: str) -> None:
         """One link(2). The copy keeps the modification time of the source."""
@@ -126,7 +126,7 @@ class LocalStorage:
         settle_folder("Copying to", target_path)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Not synced: whatever may be deleted means nothing to anybody, and does not if a crash brings it back."""
+        """Not synced: what may be deleted has no meaning any more, also if a crash brings it back."""
         paths = [self._checked_path(name) for name in check_names(names)]
         for path in paths:
             with explained("Deleting", path, "Others that were to be deleted may be gone already."):
@@ -239,7 +239,7 @@ def _check_present(path: str) -> None:
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Size and time of a file, or None for what is no object: gone meanwhile, a pipe, a link to nothing."""
+    """Size and time of a file, or None for what is no object: gone by now, a pipe, a link to nothing."""
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:

@@ -5,8 +5,8 @@ An object store takes tens of milliseconds for each call, and any number of them
 microseconds, and a thread costs more than the call. A storage says which it is (`calls_at_once`); where it says
 nothing, calls are made one after the other, in the thread that wants them, as they always are in the simulator.
 
-Whoever wants calls made makes them itself, too, and the threads of the pool only help. So work that is done in the pool
-may want calls of its own: if no thread is free, it makes them all by itself, and nobody waits for a thread.
+A thread that wants calls made makes them itself, too, and the threads of the pool only help. So work that is done in the pool
+may want calls of its own: if no thread is free, it makes them all by itself, and does not wait for one.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def map_within(
 
 
 def waiting() -> AbstractContextManager[None]:
-    """For calls to a store inside of the work of `map_slices`: others may compute meanwhile."""
+    """For calls to a store inside of the work of `map_slices`: other slices may be computed at the same time."""
     return _CORES.waiting()
 
 
@@ -269,7 +269,7 @@ class _Batch(Generic[T, R]):
             while self._one(must=True):
                 pass
         finally:
-            # Whatever happens, nobody works behind the caller's back.
+            # Whatever happens, no thread works behind the caller's back.
             with waiting(), self._changed:
                 self._next = len(self._items)
                 self._changed.wait_for(lambda: self._busy == 0)

@@ -80,7 +80,7 @@ class Storage(Protocol):
 
 @runtime_checkable
 class VersionedStorage(Storage, Protocol):
-    """A store that can also change an object only if nobody else has: for Hudi's lock file, and nothing else."""
+    """A store that can also change an object only if no other process has: for Hudi's lock file, and nothing else."""
 
     def read_version(self, name: str, size_max: int) -> tuple[bytes, Any]:
         """The whole object and a mark of this version of it, for `replace_version`. ObjectNotFound if absent."""

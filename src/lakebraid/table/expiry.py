@@ -44,7 +44,7 @@ def check_retained(
     timeline = _with_archived(table, loaded.timeline, cleaned).as_of(time)
     missing = _first_missing(loaded, cleaned, timeline)
     if missing is not None:
-        # An archived replacement is known only if files of its time still lie here. It may be why nobody needs these.
+        # An archived replacement is known only if files of its time still lie here. It may be why these are not needed.
         cleaned = _still_owned(cleaned, _archived_replaced(table, time))
         missing = _first_missing(loaded, cleaned, timeline)
     if missing is not None:
@@ -62,7 +62,7 @@ def check_retained(
 
 
 def _oldest_readable(table: TableAt, loaded: Loaded) -> str | None:
-    """The completion time from which on no clean has removed anything that is needed; None if nobody can tell.
+    """The completion time from which on no clean has removed anything that is needed; None if that is not known.
 
     A removed file is missed no longer as soon as a base file that began after it has completed, or its group was
     replaced.

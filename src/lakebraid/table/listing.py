@@ -20,7 +20,7 @@ from lakebraid.table.picture import Bar, draw_lanes
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedInstant:
     """One instant with what its metadata says; the counts are None where it says nothing or was not read."""
 
     instant: Instant
@@ -78,21 +78,21 @@ class TimelineListing:
     """The instants of a table by request time; prints as a grid, and shows itself in a notebook."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ListedInstant, ...]
     zone: str
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[ListedInstant]:
         return iter(self.entries)
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def __getitem__(self, index: int) -> Entry:
+    def __getitem__(self, index: int) -> ListedInstant:
         return self.entries[index]
 
     @property
     def has_open_writes(self) -> bool:
-        """Whether somebody has begun a write and not ended it."""
+        """Whether there is a write that began and has not ended."""
         return any(e.instant.is_write and not e.instant.is_completed for e in self.entries)
 
     def by_writers(self, names: Mapping[str, str | None]) -> TimelineListing:
@@ -117,7 +117,7 @@ class TimelineListing:
         return Grid(titles, [_row(e) for e in self.entries], right={2, 6, 7, 8})
 
 
-def _bar(entry: Entry) -> Bar:
+def _bar(entry: ListedInstant) -> Bar:
     instant, kind = entry.instant, entry.instant.kind
     is_service = kind not in WRITE_ACTIONS
     lane = kind if is_service else entry.writer or ("writers" if instant.is_completed else "open writes")
@@ -125,7 +125,7 @@ def _bar(entry: Entry) -> Bar:
     return Bar(lane, kind, instant.request_time, instant.completion_time, words, is_service=is_service)
 
 
-def _row(entry: Entry) -> tuple[object, ...]:
+def _row(entry: ListedInstant) -> tuple[object, ...]:
     instant = entry.instant
     opened = f"by {entry.writer}" if entry.writer and not instant.is_completed else ""
     note = entry.problem or ("archived" if entry.archived else opened)
@@ -149,11 +149,11 @@ def _took(request_time: str, end: str | None) -> str | None:
 def load_listing(table: TableAt, *, archived: bool = False, details_max: int = SHOWN_MAX) -> TimelineListing:
     """All instants; the metadata of the newest `details_max` completed writes is read for their counts."""
     timeline = load_timeline(table)
-    entries = [Entry(i) for i in timeline]
+    entries = [ListedInstant(i) for i in timeline]
     known = {(e.instant.request_time, e.instant.action) for e in entries}
     if archived:
         old = [a.instant for a in load_history(table)]
-        entries += [Entry(i, archived=True) for i in old if (i.request_time, i.action) not in known]
+        entries += [ListedInstant(i, archived=True) for i in old if (i.request_time, i.action) not in known]
     entries.sort(key=lambda e: (e.instant.request_time, e.instant.action))
     detailed = [e for e in entries if e.instant.is_write and e.instant.is_completed and not e.archived][-details_max:]
     chosen = {id(e) for e in detailed}
@@ -163,13 +163,13 @@ def load_listing(table: TableAt, *, archived: bool = False, details_max: int = S
     )
 
 
-def _detailed(table: TableAt, entry: Entry) -> Entry:
+def _detailed(table: TableAt, entry: ListedInstant) -> ListedInstant:
     try:
         metadata: CommitMetadata = load_commit(table, entry.instant)
     except (CorruptFile, ObjectNotFound) as error:
-        return Entry(entry.instant, problem=type(error).__name__)
+        return ListedInstant(entry.instant, problem=type(error).__name__)
     stats = [s for group in metadata.write_stats.values() for s in group]
     size = sum(s.file_size_in_bytes or s.total_write_bytes or 0 for s in stats)
-    return Entry(
+    return ListedInstant(
         entry.instant, False, metadata.operation, metadata.rows_written, len(stats), size, None, metadata.writer
     )

@@ -126,7 +126,7 @@ def _explain_absence(storage: Storage) -> None:
 
 
 def load_timeline(table: TableAt) -> Timeline:
-    """The active timeline, without what an unfinished restore takes back: nothing is missing before what it shows last."""
+    """The active timeline, without what an unfinished restore removes: nothing is missing before what it shows last."""
     return _stable(table, _timeline_files if table.config.publishes_in_order else _whole_files)
 
 
@@ -172,7 +172,7 @@ def recent_timeline(
         return None
     try:
         undone = load_undone(table, recent)
-    except ObjectNotFound:  # it was brought to its end meanwhile
+    except ObjectNotFound:  # it was brought to its end by another process
         return None
     return None if undone else build_timeline(recent)
 
@@ -244,7 +244,7 @@ def _completion(name: str) -> str:
 def _settled(
     table: TableAt, before: _Names, after: _Names, files: Iterable[DataFile], newest: Publication | None = None
 ) -> Timeline | None:
-    """The timeline that the files were listed under, or None if something may have removed some of them meanwhile."""
+    """The timeline that the files were listed under, or None if something may have removed some of them since."""
     try:
         undone = load_undone(table, before)
     except ObjectNotFound:
@@ -305,7 +305,7 @@ def _timeline(names: _Names, config: TableConfig, undone: frozenset[str]) -> Tim
 
 
 def _removals(timeline: Timeline) -> set[tuple[str, str, str]]:
-    """Cleans, rollbacks and restores with their states: whatever may have deleted data files meanwhile."""
+    """Cleans, rollbacks and restores with their states: what may have deleted data files during the listing."""
     return {(i.request_time, i.action, i.state) for i in timeline if i.action in _REMOVERS}
 
 

@@ -20,7 +20,7 @@ class Positions:
     def __init__(self, table: TableAt) -> None:
         self._table = table
         self._oldest: str | None = None
-        """The smallest request time that was active at the last look; None: nobody has looked."""
+        """The smallest request time that was active at the last look; None: there was no look."""
         self._archived: dict[str, Instant] = {}
 
     def after(self, time: str) -> list[Instant]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What restores took back: the writes that count as if they had never been, and the times that can no longer be read.
+"""What restores removed: the writes that count as if they had never been, and the times that can no longer be read.
 
 A restore is one moment for our readers, although its deletes take time: as soon as its plan is on the timeline, what the
 plan names is passed over, whatever still lies there.
@@ -22,7 +22,7 @@ from lakebraid.table.history import load_history
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A restore, done or begun, and what it took back."""
+    """A restore, done or begun, and what it removed."""
 
     request_time: str
     undone: frozenset[str]
@@ -32,7 +32,7 @@ class Restored:
 
 
 def load_undone(table: TableAt, names: Iterable[str]) -> frozenset[str]:
-    """The request times that unfinished restores among these timeline files take back. ObjectNotFound if one is done meanwhile.
+    """The request times that unfinished restores among these timeline files remove. ObjectNotFound if one is done by now.
 
     A torn plan takes nothing back: it is Hudi's, which writes it before it removes anything.
     """
@@ -52,13 +52,13 @@ def load_undone(table: TableAt, names: Iterable[str]) -> frozenset[str]:
 
 
 def load_restore_plan(table: TableAt, restore: str) -> RestorePlan:
-    """What a restore on the timeline takes back; ObjectNotFound if it is no longer there."""
+    """What a restore on the timeline removes; ObjectNotFound if it is no longer there."""
     name = f"{table.config.timeline_folder}/{TimelineFileName(restore, None, 'restore', State.REQUESTED).format()}"
     return parse_restore_plan(table.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name)
 
 
 def check_not_restored(table: TableAt, timeline: Timeline, time: str) -> None:
-    """Raises SnapshotExpired if a restore took back what was visible at that completion time.
+    """Raises SnapshotExpired if a restore removed what was visible at that completion time.
 
     That is so between the moment to which a restore returned and the restore itself. Of earlier and later moments
     nothing is missing.
@@ -70,13 +70,13 @@ def check_not_restored(table: TableAt, timeline: Timeline, time: str) -> None:
         undone |= restored.undone
         if is_covered:
             continue
-        # Nothing that it took back had completed before it began, so nothing is missing up to the first of those request times.
+        # Nothing that it removed had completed before it began, so nothing is missing up to the first of those request times.
         last = max(_until(table, timeline, restored), min(restored.undone, default=""))
         if time > last:
             raise SnapshotExpired(
-                f"{table.storage.url} as of {time} can no longer be read: the restore {restored.request_time} took back what "
+                f"{table.storage.url} as of {time} can no longer be read: the restore {restored.request_time} removed what "
                 "was written then. The table as it was before that, and as it is now, is safe. Read a time up to "
-                f"{last}, or from {restored.request_time} on. Whoever follows the changes reads the whole table once "
+                f"{last}, or from {restored.request_time} on. A reader that follows the changes reads the whole table once "
                 "more and goes on from there.",
                 path=table.storage.url,
                 as_of=time,

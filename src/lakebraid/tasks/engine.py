@@ -3,7 +3,7 @@
 
 A write either puts rows into files as they come, or keeps them until its commit, finds the file group of each (they are
 *assigned*), and writes all of them then (docs/decisions/0013-placed-writes.md). An engine does the same on its own rows:
-`LocalEngine` on Arrow tables in this process, `lakebraid.spark.engine` on data frames. Nobody sees files of an engine before the write is
+`LocalEngine` on Arrow tables in this process, `lakebraid.spark.engine` on data frames. No reader sees files of an engine before the write is
 published, and no engine knows of the timeline.
 """
 
@@ -19,7 +19,7 @@ from lakebraid import limits
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.lookup.assign import Ground, Placed, finder
+from lakebraid.tasks.lookup.assign import Assigned, Ground, finder
 from lakebraid.tasks.lookup.changes import Piece, RowChanges, gather
 from lakebraid.tasks.lookup.stage import place, write_placed
 from lakebraid.tasks.merging.rewrite import Target
@@ -140,7 +140,7 @@ class _LocalRows:
     given: RowChanges
     task: int
     looks_again: bool = field(default=True, init=False)
-    assigned: tuple[RowChanges, Placed] | None = field(default=None, init=False)
+    assigned: tuple[RowChanges, Assigned] | None = field(default=None, init=False)
 
     def assign(self, ground: Ground) -> Sequence[Target]:
         find = finder(self.storage, self.plan, self.given.rules)

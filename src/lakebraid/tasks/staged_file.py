@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task tells of a data file that it wrote and nobody sees yet, and what the commit then says of it (FORMAT, section 4)."""
+"""What a task tells of a data file that it wrote and no reader sees yet, and what the commit then says of it (FORMAT, section 4)."""
 
 from __future__ import annotations
 

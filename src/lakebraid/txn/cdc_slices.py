@@ -2,7 +2,7 @@
 """What the commits of a table with change data capture say beside others: the file slices as they were before.
 
 Hudi's CDC query merges a log file with the slice that its commit names, and calls that the rows before. Who names it when
-writing cannot know what others publish meanwhile. Here it is named in the round that publishes: whatever counts in that
+writing cannot know what others publish until its commit. Here it is named in the round that publishes: whatever counts in that
 round was published before, and nothing else can be published in between. docs/decisions/0020-change-data-capture.md
 """
 

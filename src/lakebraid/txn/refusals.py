@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a write was taken back, kept in the plan of its rollback, so that `why` can tell it later.
+"""Why a write was rolled back, kept in the plan of its rollback, so that `why` can tell it later.
 
 Avro readers pass over fields that they do not know, so Apache Hudi reads these plans as any other; no file and no call is
 added, and the story goes into the history with its rollback.

@@ -83,7 +83,7 @@ class Writing:
 
     def settings_ahead(self) -> tuple[tuple[TableConfig, Mapping[str, str]], Callable[[], None] | None]:
         """The same; where calls take long as they were at the last write of this process, with what raises `SettingsChanged` if
-        they are not so any more. They are read meanwhile.
+        they are not so any more. They are read while the write goes on.
         """
         if self._settings is None or not self._company.is_far:
             return self.settings(), None
@@ -162,7 +162,7 @@ class Writing:
     def schema_since(self, ledger: Ledger, begun: TableSchema | None) -> TableSchema | None:
         """The schema that was looked at before beginning, or the one of the beginning if it has changed in between.
 
-        What this process remembered may be what a restore took back; its columns would come back, or hide new ones.
+        What this process remembered may be what a restore removed; its columns would come back, or hide new ones.
         """
         known = ledger.entered or ledger.known
         is_same = known is None or known.state.schema_file == (None if begun is None else begun.file)
@@ -211,7 +211,7 @@ class Writing:
         try:
             text = parse_commit(self.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name).schema
         except ObjectNotFound:
-            return None  # archived meanwhile
+            return None  # archived since
         return None if text is None else TableSchema(parse_avro_schema(text, name), text, file)
 
     def _slow_schema(self, ledger: Ledger) -> TableSchema | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the file of one instant says about it, as far as somebody who looks wants to know."""
+"""What the file of one instant says about it, as far as a person who looks at it wants to know."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLANNED = frozenset({"compaction", "logcompaction", "clustering"})
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenFile:
+class MadeFile:
     """A file that an instant made."""
 
     group: GroupId
@@ -53,16 +53,16 @@ class Details:
     operation: str | None = None
     writer: str | None = None
     rows: int | None = None
-    files: tuple[WrittenFile, ...] = ()
+    files: tuple[MadeFile, ...] = ()
     replaced: int = 0
     """File groups that it retires."""
     victims: tuple[InstantInfo, ...] = ()
-    """Writes and plans that it takes back."""
+    """Writes and plans that it removes."""
     removed: int | None = None
     """Files that it deleted."""
     plan: tuple[PlannedGroup, ...] = ()
     story: Mapping[str, Any] = field(default_factory=dict)
-    """Of a rollback: why, by whom, because of whom, as far as somebody left word."""
+    """Of a rollback: why, by whom, because of whom, as far as its plan says."""
     note: str = ""
     problem: str = ""
 
@@ -132,12 +132,12 @@ def _of_commit(metadata: CommitMetadata) -> Details:
     )
 
 
-def _file(partition: str, stat: WriteStat) -> WrittenFile | None:
+def _file(partition: str, stat: WriteStat) -> MadeFile | None:
     name = (stat.path or "").rpartition("/")[2]
     if parse_data_file(name) is None:
         return None
     size = stat.file_size_in_bytes or stat.total_write_bytes or 0
-    return WrittenFile(GroupId(partition, stat.file_id or ""), name, size, stat.num_writes)
+    return MadeFile(GroupId(partition, stat.file_id or ""), name, size, stat.num_writes)
 
 
 def _plan(instant: Instant, said: Details, data: bytes | None, where: str) -> tuple[PlannedGroup, ...]:

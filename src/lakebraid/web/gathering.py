@@ -29,14 +29,14 @@ _TELLING = WRITE_ACTIONS | {"rollback", "restore", "clean", "savepoint"}
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DescribedInstant:
     """One instant with what it says."""
 
     instant: Instant
     details: Details
     is_archived: bool = False
 
-    def by(self, writer: str | None) -> Seen:
+    def by(self, writer: str | None) -> DescribedInstant:
         """The same with who has it open: its own files say so only at the end."""
         return self if writer is None else replace(self, details=replace(self.details, writer=writer))
 
@@ -48,7 +48,7 @@ class Facts:
     config: TableConfig
     path: str
     now_ms: int
-    instants: tuple[Seen, ...] = ()
+    instants: tuple[DescribedInstant, ...] = ()
     left_out: int = 0
     """Older instants that are not among them."""
     view: View | None = None
@@ -64,7 +64,7 @@ def load_facts(storage: Storage, clock: Clock, known: Known | None = None, insta
     reader = _Reader(table, known if known is not None else {}, instants_max or limits.VIEW_INSTANTS_MAX)
     problems: list[str] = []
     active = sorted(load_timeline(table))
-    seen = [Seen(i, reader.details(i)) for i in active[-reader.instants_max :]]
+    seen = [DescribedInstant(i, reader.details(i)) for i in active[-reader.instants_max :]]
     archived = _tried(problems, lambda: reader.archived(active)) or ([], 0)
     view = _tried(problems, lambda: load_view(table))
     status = _tried(problems, lambda: load_status(storage, clock))
@@ -98,7 +98,7 @@ class _Reader:
     known: Known
     instants_max: int
 
-    def archived(self, active: Iterable[Instant]) -> tuple[list[Seen], int]:
+    def archived(self, active: Iterable[Instant]) -> tuple[list[DescribedInstant], int]:
         """The newest of the archived ones, as many as there is room for, and how many are left out."""
         shown = {(i.request_time, i.action) for i in active}
         old = sorted(a.instant for a in load_history(self.table))
@@ -108,7 +108,9 @@ class _Reader:
             for row in load_history(self.table, chosen[0].request_time, with_metadata=True):
                 contents = Contents(row.metadata, row.plan)
                 self.known[row.instant] = parse_details(row.instant, contents, f"archived {row.instant.request_time}")
-        return [Seen(i, self.known.get(i, Details()), is_archived=True) for i in chosen], len(old) - len(chosen)
+        return [DescribedInstant(i, self.known.get(i, Details()), is_archived=True) for i in chosen], len(old) - len(
+            chosen
+        )
 
     def details(self, instant: Instant) -> Details:
         known = self.known.get(instant)

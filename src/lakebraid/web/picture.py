@@ -24,11 +24,11 @@ from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.table.grid import printable
 from lakebraid.web.details import PLANNED, kind_of
-from lakebraid.web.gathering import Facts, Seen
+from lakebraid.web.gathering import DescribedInstant, Facts
 
 SERVICES = (*sorted(PLANNED), "clean", "rollback", "restore", "savepoint", "indexing")
-_ENDS = {None: "taken back", "RolledBack": "taken back", "Aborted": "aborted"}
-_NAMELESS, _OPEN, _TAKEN_BACK, _CREATION = "(unnamed writer)", "(open writes)", "(taken back)", "(creation)"
+_ENDS = {None: "rolled back", "RolledBack": "rolled back", "Aborted": "aborted"}
+_NAMELESS, _OPEN, _ROLLED_BACK, _CREATION = "(unnamed writer)", "(open writes)", "(rolled back)", "(creation)"
 
 
 def build_model(facts: Facts, files_max: int = limits.VIEW_FILES_MAX) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _table(config: TableConfig, path: str) -> dict[str, Any]:
     return {"path": path, "type": config.table_type.replace("_", " ").lower(), **{name: known[name] for name in kept}}
 
 
-def _instant(seen: Seen, zone: tzinfo) -> dict[str, Any]:
+def _instant(seen: DescribedInstant, zone: tzinfo) -> dict[str, Any]:
     instant, details = seen.instant, seen.details
     kind = kind_of(instant, details)
     is_service = kind in SERVICES
@@ -126,8 +126,8 @@ def _instant(seen: Seen, zone: tzinfo) -> dict[str, Any]:
     }
 
 
-def _nameless(seen: Seen) -> str:
-    """The lane of a write that names nobody: those of Hudi, and the empty one with which our tables begin."""
+def _nameless(seen: DescribedInstant) -> str:
+    """The lane of a write that names no writer: those of Hudi, and the empty one with which our tables begin."""
     if not seen.instant.is_completed:
         return _OPEN
     is_first = seen.details.operation == "BULK_INSERT" and not seen.details.files
@@ -135,7 +135,7 @@ def _nameless(seen: Seen) -> str:
 
 
 def _taken_back(instants: list[dict[str, Any]], facts: Facts) -> Iterator[dict[str, Any]]:
-    """The writes and plans that rollbacks and restores took back: their own files are gone, so these tell of them."""
+    """The writes and plans that rollbacks and restores removed: their own files are gone, so these tell of them."""
     known = {i["start"] for i in instants if i["family"] == "write"}
     for undoing in facts.instants:
         story = undoing.details.story
@@ -152,7 +152,7 @@ def _taken_back(instants: list[dict[str, Any]], facts: Facts) -> Iterator[dict[s
                     "action": "",
                     "family": "write",
                     "state": _ENDS.get(story.get("kind"), "refused"),
-                    "lane": victim.action if is_service else writer if isinstance(writer, str) else _TAKEN_BACK,
+                    "lane": victim.action if is_service else writer if isinstance(writer, str) else _ROLLED_BACK,
                     "service": is_service,
                     "by": undoing.instant.request_time,
                     "why": {name: str(story[name]) for name in ("why", "other", "other_writer") if story.get(name)},
@@ -182,7 +182,7 @@ def _mark_late(instants: list[dict[str, Any]], facts: Facts) -> None:
 def _lanes(instants: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The lanes, writers by their first request time and then services; each instant's `lane` becomes its place."""
     order: dict[tuple[int, str], None] = {}
-    ranks = {_NAMELESS: 1, _OPEN: 2, _TAKEN_BACK: 3, _CREATION: 4}
+    ranks = {_NAMELESS: 1, _OPEN: 2, _ROLLED_BACK: 3, _CREATION: 4}
     for instant in instants:
         name = instant["lane"]
         rank = 10 + SERVICES.index(name) if instant.get("service") else ranks.get(name, 0)

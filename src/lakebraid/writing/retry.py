@@ -71,7 +71,7 @@ class Destination:
         """Waits before a refused write is done again: for the writers in its way, where writers must wait for others."""
         clock = self.writing.clock
         if isinstance(error, WriteConflict) and (self.config.concurrency == "occ" or self.config.is_placed):
-            stand_aside(self.ledger(), error, attempt)
+            stand_aside(self.ledger(), error)
         else:
             pause(clock, attempt)  # where writers never wait, others are always there and hinder none
 

@@ -21,7 +21,7 @@ from lakebraid.tasks.lookup.changes import Piece
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import WritePlan
 from lakebraid.tasks.writing.skeletons import KnownKeys
-from lakebraid.txn.checks.opened_keys import Looked
+from lakebraid.txn.checks.opened_keys import KeysSeen
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.writer import Writing
@@ -32,7 +32,7 @@ from lakebraid.writing.request import Engines
 from lakebraid.writing.seeds import bases_beside
 
 FIRST_TASK: Final = 1000
-Looking = tuple[KnownKeys, Looked]
+Looking = tuple[KnownKeys, KeysSeen]
 """What a partial update has seen of the keys that are there."""
 
 
@@ -157,4 +157,4 @@ def _look(view: View, source: Source, request_time: str) -> Looking:
     visible = view.timeline.visibility()
     slices = {(s.group.partition, s.group.file_id): slice_task(s, view.config, visible) for s in view.slices()}
     younger = tuple(i for i in view.timeline.writes if i.request_time > request_time and i.action == "deltacommit")
-    return KnownKeys(plan, slices), Looked(view.completion_time, view.timeline.first_active_write, younger)
+    return KnownKeys(plan, slices), KeysSeen(view.completion_time, view.timeline.first_active_write, younger)

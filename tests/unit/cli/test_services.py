@@ -70,13 +70,13 @@ def test_clean_rollback_and_archive_say_what_they_did(table: lb.Table, capsys: p
     table.compact()
     dead = table.begin()
     code, out, _ = ran(capsys, "rollback", table.path, "--timeout", "0s")
-    assert code == 0 and "took back 1 dead write" in out
+    assert code == 0 and "rolled back 1 dead write" in out
     assert table.status(dead.instant) == "refused"
     code, out, _ = ran(capsys, "clean", table.path, "--commits", "1", "--json")
     assert code == 0 and json.loads(out)["files"]
     assert "0 files" in ran(capsys, "clean", table.path, "--dry-run")[1]
     assert ran(capsys, "archive", table.path)[1].startswith("archive: 0 instants")
-    assert ran(capsys, "rollback", table.path)[1] == "rollback: nothing to take back\n"
+    assert ran(capsys, "rollback", table.path)[1] == "rollback: nothing to roll back\n"
     assert ran(capsys, "rollback", table.path, "--timeout", "soon")[0] == 2
     assert ran(capsys, "clean", table.path, "--commits", "1", "--hours", "2")[0] == 2
 
@@ -114,7 +114,7 @@ def test_a_savepoint_is_set_listed_restored_to_and_deleted(table: lb.Table, caps
     table.upsert([{"id": 2, "ts": 1}])
     assert "before" in ran(capsys, "savepoint", table.path, "--list")[1]
     code, out, _ = ran(capsys, "restore", table.path, instant, "--dry-run")
-    assert code == 0 and "would take back 1 completed action" in out
+    assert code == 0 and "would remove 1 completed action" in out
     assert table.count() == 2
     code, _, err = ran(capsys, "restore", table.path, instant)
     assert code == 2 and "--yes" in err, "nobody is there to answer"

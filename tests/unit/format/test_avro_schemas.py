@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from lakebraid import limits
 from lakebraid.errors import CorruptFile, InvalidArgument, LakebraidError
 from lakebraid.format.avro.types import format_avro_schema, parse_avro_schema
-from tests.unit.format.test_avro_rows import block_of, encode, record_of, scanned
+from tests.unit.format.test_avro_rows import encode, scanned
+from tests.unit.format.test_avro_rows_damaged import block_of, record_of
 
 pytestmark = pytest.mark.unit
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebraid.errors import CorruptFile, LakebraidError
-from lakebraid.format.parquet.footer import Chunk, Footer, Group, Leaf
+from lakebraid.format.parquet.footer import Chunk, Footer, Leaf, RowGroup
 from lakebraid.format.parquet.rows import (
     check_parquet,
     format_parquet_block,
@@ -117,7 +117,7 @@ def test_what_is_no_parquet_file_is_refused(content: bytes) -> None:
 
 
 CHUNK = Chunk(values=1000, plain=10_000, stored=1000, data_at=4, dictionary_at=-1)
-GROUP = Group(rows=1000, plain=10_000, chunks=[CHUNK])
+GROUP = RowGroup(rows=1000, plain=10_000, chunks=[CHUNK])
 FOOTER = Footer(rows=1000, leaves=[Leaf("a", "INT64", 0, (0, 1))], groups=[GROUP])
 
 

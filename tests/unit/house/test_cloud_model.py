@@ -7,11 +7,11 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from benchmarks.cloud.calls import Call
-from benchmarks.cloud.latency import KINDS, Latencies
 from benchmarks.cloud.model.run import Start, play, start_asks, start_today
 from benchmarks.cloud.model.script import decisions, traced_commit
 from benchmarks.cloud.model.today import steps_of
+from benchmarks.cloud.rig.calls import Call
+from benchmarks.cloud.rig.latency import KINDS, Latencies
 
 pytestmark = pytest.mark.unit
 

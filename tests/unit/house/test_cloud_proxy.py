@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from benchmarks.cloud import wire
-from benchmarks.cloud.latency import MEDIAN_MS
-from benchmarks.cloud.proxy import running
+from benchmarks.cloud.rig import wire
+from benchmarks.cloud.rig.latency import MEDIAN_MS
+from benchmarks.cloud.rig.proxy import running
 
 from lakebraid.errors import LakebraidError, OutcomeUnknown
 from lakebraid.storage import ObjectStorage

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from benchmarks.cloud import calls, latency
-from benchmarks.cloud.calls import TALLY, Call, round_trips, summed
-from benchmarks.cloud.latency import MEDIAN_MS, Latencies
-from benchmarks.cloud.storage import DelayedStorage, delayed
+from benchmarks.cloud.rig import calls, latency
+from benchmarks.cloud.rig.calls import TALLY, Call, round_trips, summed
+from benchmarks.cloud.rig.latency import MEDIAN_MS, Latencies
+from benchmarks.cloud.rig.storage import DelayedStorage, delayed
 
 import lakebraid as lb
 from lakebraid.errors import ObjectNotFound
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.unit
 def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Instead of sleeping, how long it would have been."""
     noted: list[float] = []
-    monkeypatch.setattr("benchmarks.cloud.storage.time.sleep", noted.append)
+    monkeypatch.setattr("benchmarks.cloud.rig.storage.time.sleep", noted.append)
     return noted
 
 
@@ -72,7 +72,7 @@ def test_further_pages_of_a_list_and_of_a_delete_are_requests_of_their_own(sleep
 def test_threads_sleep_side_by_side_for_no_lock_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, mark = DelayedStorage(MemoryStorage("memory://threads"), Latencies()), TALLY.mark()
     together = threading.Barrier(4)
-    monkeypatch.setattr("benchmarks.cloud.storage.time.sleep", lambda _: together.wait(60))
+    monkeypatch.setattr("benchmarks.cloud.rig.storage.time.sleep", lambda _: together.wait(60))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: slow.create(f"a/{number}", b"x"), range(4)))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from benchmarks import politeness
 
 from tests.hostile.attack import is_soon
 from tests.kit import waiting
@@ -45,3 +46,19 @@ def test_waiting_ends_when_it_holds_and_fails_with_what_was_waited_for(monkeypat
 def test_an_answer_that_takes_many_times_its_bound_is_noticed() -> None:
     assert is_soon(1.9, 2.0)
     assert not is_soon(2.0 * 1000, 2.0), "no machine is so much slower than others"
+
+
+def test_each_mechanism_that_the_benchmark_of_politeness_turns_off_is_there() -> None:
+    assert {name for tried in politeness.TRIED.values() for name in tried} == set(politeness.VARIANTS)
+    assert set(politeness.TRIED) == set(politeness.CASES)
+    changed = [(home, name) for changes in politeness.VARIANTS.values() for home, name, _ in changes]
+    assert [name for home, name in changed if not hasattr(home, name)] == []
+
+
+def test_the_benchmark_of_politeness_plays_the_same_with_the_same_seed() -> None:
+    def played() -> dict[str, list[float]]:
+        case = politeness.Case(2, 5, {"buckets": 2}, seconds=1.0, compacts=True)
+        with politeness.changed("as it is", case):
+            return case.run(1)
+
+    assert played() == played() != {}

@@ -18,7 +18,7 @@ from lakebraid.txn.ledger.wishes import Wish, begin_wish, publish_wish
 from lakebraid.web.gathering import load_facts
 from lakebraid.web.picture import build_model
 from tests.kit.present import present
-from tests.kit.scene import Call, TickingClock, WatchedStorage, make_table, row, table_on
+from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
 MINUTE_MS = 60_000

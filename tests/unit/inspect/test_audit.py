@@ -21,7 +21,7 @@ from lakebraid.inspect.audit.run import audit_table
 from lakebraid.model.timeline.slicing import FileGroup
 from tests.breaking import HOURS, KEYS, WAYS, Broken, archived, fresh, rich
 from tests.kit.reference import names, unpack
-from tests.kit.scene import CHANGES, Call, WatchedStorage, once, row, table_on
+from tests.kit.tables.scene import CHANGES, Call, WatchedStorage, once, row, table_on
 
 pytestmark = pytest.mark.unit
 

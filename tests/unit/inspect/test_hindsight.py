@@ -6,7 +6,7 @@ import pytest
 from lakebraid.cli.demo import draw_lanes
 from lakebraid.inspect.occ_replay import look_back
 from lakebraid.table.at import TableAt
-from tests.kit.scene import Scene
+from tests.kit.tables.scene import Scene
 
 pytestmark = pytest.mark.unit
 
@@ -39,7 +39,7 @@ def test_writers_of_different_buckets_would_all_have_been_let_through() -> None:
 def test_lanes_show_when_writes_were_under_way_and_which_were_taken_back() -> None:
     instants = [
         {"t0": 0, "t1": 50, "kind": "deltacommit", "state": "completed", "lane": 1, "rows": 3},
-        {"t0": 20, "t1": 100, "kind": "deltacommit", "state": "taken back", "lane": 0, "rows": None},
+        {"t0": 20, "t1": 100, "kind": "deltacommit", "state": "rolled back", "lane": 0, "rows": None},
         {"t0": 25, "t1": 75, "kind": "compaction", "state": "completed", "lane": 2, "service": True},
         {"t0": 0, "t1": 1, "kind": "deltacommit", "state": "completed", "lane": 3, "rows": 0},
     ]

@@ -16,7 +16,7 @@ from lakebraid.txn.hudi.file_lock import LOCK
 from lakebraid.txn.hudi.lock_owner import format_owner, this_process
 from lakebraid.txn.liveness.heartbeat import beat
 from tests.kit.present import present
-from tests.kit.scene import TickingClock, WatchedStorage, make_table, row, table_on
+from tests.kit.tables.scene import TickingClock, WatchedStorage, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
 MINUTE_MS = 60_000

@@ -9,7 +9,7 @@ import lakebraid as lb
 from lakebraid.format.timeline.rollbacks import parse_rollback_plan
 from tests.breaking import HOURS, KEYS, archived, fresh, rich
 from tests.breaking.table import Broken
-from tests.kit.scene import CHANGES, Call, WatchedStorage, row, table_on
+from tests.kit.tables.scene import CHANGES, Call, WatchedStorage, row, table_on
 
 pytestmark = pytest.mark.unit
 

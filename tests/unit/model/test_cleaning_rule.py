@@ -2,7 +2,7 @@
 """Which files a clean may remove, held against the naive definition on random histories.
 
 Naive: whatever a read as of a retained moment needs stays, and everything else that is older goes. What a read needs is
-the naive model's word (tests/kit/oracle.py).
+the naive model's word (tests/kit/models/oracle.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.services.retention import (
     Choice,
     Committed,
-    Hold,
+    Holder,
     Past,
     Retention,
     choose_files,
@@ -28,9 +28,10 @@ from lakebraid.services.retention import (
 )
 from lakebraid.services.settings import parse_settings
 from tests.kit.effort import times
-from tests.kit.histories import histories
-from tests.kit.oracle import Base, Group, History, Instant, Log, live_files
-from tests.kit.table_builder import COMPLETED_ACTION, file_path, t
+from tests.kit.models.oracle import Base, Group, History, Instant, Log, live_files
+from tests.kit.tables.builder import COMPLETED_ACTION
+from tests.kit.tables.built_files import file_path, t
+from tests.kit.tables.histories import histories
 
 pytestmark = pytest.mark.unit
 
@@ -127,18 +128,18 @@ def removed(choice: Choice) -> set[str]:
 
 
 @st.composite
-def cleanings(draw: st.DrawFn) -> tuple[History, Retention, list[Hold]]:
+def cleanings(draw: st.DrawFn) -> tuple[History, Retention, list[Holder]]:
     """A history without cleans, a policy, and some who hold on to moments of it."""
     history = draw(histories(steps_max=14, services=("compact", "log_compact", "replace")))
     policy = draw(st.sampled_from([COMMITS, COMMITS, HOURS, VERSIONS]))
     amount = draw(st.integers(1, 4))
     last = max(i.completion or i.request_time for i in history.instants)
     moments = st.integers(1, last + 1)
-    holds = draw(st.lists(st.builds(Hold, st.just("somebody"), moments.map(t), st.booleans()), max_size=2))
+    holds = draw(st.lists(st.builds(Holder, st.just("somebody"), moments.map(t), st.booleans()), max_size=2))
     return history, Retention(policy, amount), holds
 
 
-def since_of(history: History, retention: Retention, holds: list[Hold], cutoff: int) -> int | None:
+def since_of(history: History, retention: Retention, holds: list[Holder], cutoff: int) -> int | None:
     done = [i.completion or 0 for i in writes_of(history)]
     if retention.policy == COMMITS:
         if len(done) <= retention.amount:
@@ -161,7 +162,7 @@ def spared(history: History, files: set[str]) -> set[str]:
 @thorough()
 @given(cleanings(), st.integers(1, 30))
 def test_a_clean_keeps_what_any_retained_moment_needs_and_removes_everything_else_that_is_older(
-    given_: tuple[History, Retention, list[Hold]], cutoff: int
+    given_: tuple[History, Retention, list[Holder]], cutoff: int
 ) -> None:
     history, retention, holds = given_
     choice = choose_files(past_of(history), retention, holds=holds, cutoff=t(cutoff))
@@ -188,7 +189,7 @@ def test_a_clean_keeps_what_any_retained_moment_needs_and_removes_everything_els
 @thorough(0.5)
 @given(cleanings())
 def test_before_the_horizon_something_is_missing_and_from_it_on_nothing_is(
-    given_: tuple[History, Retention, list[Hold]],
+    given_: tuple[History, Retention, list[Holder]],
 ) -> None:
     history, retention, holds = given_
     choice = choose_files(past_of(history), retention, holds=holds)
@@ -208,7 +209,7 @@ def test_before_the_horizon_something_is_missing_and_from_it_on_nothing_is(
 @thorough(0.5)
 @given(cleanings())
 def test_apache_hudi_finds_every_slice_of_the_starts_that_are_left_to_it(
-    given_: tuple[History, Retention, list[Hold]],
+    given_: tuple[History, Retention, list[Holder]],
 ) -> None:
     """Hudi reads the past by request times: as of T the newest base file that began by then, and the logs of its slice."""
     history, retention, holds = given_
@@ -251,7 +252,7 @@ def _hidden(history: History, file: File, moment: int) -> bool:
 @pytest.mark.slow
 @thorough(0.3)
 @given(cleanings())
-def test_a_second_clean_of_the_same_moment_finds_nothing_more(given_: tuple[History, Retention, list[Hold]]) -> None:
+def test_a_second_clean_of_the_same_moment_finds_nothing_more(given_: tuple[History, Retention, list[Holder]]) -> None:
     history, retention, holds = given_
     past = past_of(history)
     gone = removed(choose_files(past, retention, holds=holds))
@@ -263,7 +264,7 @@ def test_a_second_clean_of_the_same_moment_finds_nothing_more(given_: tuple[Hist
 @thorough(0.3)
 @given(cleanings(), st.data())
 def test_what_savepoints_and_plans_name_stays_and_nothing_else_changes(
-    given_: tuple[History, Retention, list[Hold]], data: st.DataObject
+    given_: tuple[History, Retention, list[Holder]], data: st.DataObject
 ) -> None:
     history, retention, holds = given_
     past = past_of(history)

@@ -23,7 +23,7 @@ from lakebraid.services.merging.choose_clusters import (
 )
 from lakebraid.services.settings import parse_settings
 from tests.kit.present import present
-from tests.kit.table_builder import t
+from tests.kit.tables.built_files import t
 
 pytestmark = pytest.mark.unit
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.values.arrow_casts import can_become, conformed
 from lakebraid.model.values.exact import Inexact, exact_array, refused
-from tests.kit.exact_values import EDGES, KINDS, NUMBERS, REFUSED, held, same
+from tests.kit.models.exact_values import EDGES, KINDS, NUMBERS, REFUSED, held, same
 
 pytestmark = pytest.mark.unit
 

@@ -16,7 +16,7 @@ from lakebraid.txn.checks.file_groups import EARLY, Rivals
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.retry import Part, change_rows
 from lakebraid.writing.transaction import Transaction
-from tests.kit.scene import Call, Scene, once, row
+from tests.kit.tables.scene import Call, Scene, once, row
 
 pytestmark = pytest.mark.unit
 

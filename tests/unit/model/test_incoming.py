@@ -12,8 +12,8 @@ import pytest
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.tasks.writing.rows import write_rows
-from tests.kit.lake import PLAIN, Lake, row
-from tests.kit.table_builder import open_table
+from tests.kit.tables.builder import open_table
+from tests.kit.tables.lake import PLAIN, Lake, row
 
 pytestmark = pytest.mark.unit
 

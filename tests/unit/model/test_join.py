@@ -2,7 +2,7 @@
 """Partial updates make the join of what was written: whoever comes first, whatever is merged when, in every kind of table.
 
 Random writers of whole rows, of some columns, and of deletes of both kinds overlap, with ordering values in any order;
-services run in between. After every step the table is what `tests.kit.joined` says, also as of every moment of the past.
+services run in between. After every step the table is what `tests.kit.models.joined` says, also as of every moment of the past.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from lakebraid.tasks.merging import compact
 from lakebraid.tasks.reading import columns, merge
 from lakebraid.writing.transaction import Transaction
 from tests.kit.effort import played, seeds
-from tests.kit.joined import Row, Rule, Version, joined
-from tests.kit.scene import TickingClock, make_table
+from tests.kit.models.joined import Row, Rule, Version, joined
+from tests.kit.tables.scene import TickingClock, make_table
 
 pytestmark = pytest.mark.unit
 

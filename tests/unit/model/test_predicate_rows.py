@@ -25,8 +25,8 @@ from lakebraid.model.predicate.parse import (
     parse_where,
 )
 from lakebraid.model.predicate.tree import Predicate
-from tests.kit.comparisons import COMPARISONS
 from tests.kit.effort import times
+from tests.kit.models.comparisons import COMPARISONS
 from tests.kit.present import present
 from tests.unit.model.test_predicate import NAN, NOON, trees
 

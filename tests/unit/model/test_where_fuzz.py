@@ -23,9 +23,9 @@ from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.predicate.parse import And, Compare, In, IsNull, Not, Or, Predicate, StartsWith, to_text
 from lakebraid.storage.memory import MemoryStorage
-from tests.kit.comparisons import COMPARISONS
-from tests.kit.exact_values import KINDS
-from tests.kit.scene import TickingClock, make_table
+from tests.kit.models.comparisons import COMPARISONS
+from tests.kit.models.exact_values import KINDS
+from tests.kit.tables.scene import TickingClock, make_table
 
 pytestmark = pytest.mark.unit
 

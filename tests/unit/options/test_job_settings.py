@@ -22,9 +22,9 @@ from lakebraid.options.parsing import find_option
 from lakebraid.source.stream_sink import begin_stream
 from lakebraid.source.writer import begin_write
 from lakebraid.txn.checks.file_groups import EARLY, STRATEGY, UPDATES
-from tests.kit.clustering import COLUMNS, NEW_GROUPS
 from tests.kit.present import present
-from tests.kit.scene import answer, row
+from tests.kit.tables.clustering import COLUMNS, NEW_GROUPS
+from tests.kit.tables.scene import answer, row
 
 pytestmark = pytest.mark.unit
 
@@ -168,7 +168,7 @@ def test_beside_hudi_updates_are_allowed_only_where_its_clusterings_look_for_the
     """Apache Hudi 1.2.0 looks for writes that came meanwhile only with PreferWriterConflictResolutionStrategy."""
     table = grove(tmp_path / "t", shared=True)
     plan = present(table.plan_clustering())
-    with pytest.raises(InvalidArgument, match="its clusterings drop rows that were written meanwhile"):
+    with pytest.raises(InvalidArgument, match="its clusterings drop rows that were written after they began"):
         lb.write([row("1", "new", 2)], tmp_path / "t", **dict[str, Any]({UPDATES: ALLOW}))
     lb.write([row("1", "new", 2)], tmp_path / "t", **dict[str, Any]({UPDATES: ALLOW, STRATEGY: PREFER}))
     with pytest.raises(ClusteringYielded):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of captured changes that stands in for Hudi's CDC query where Hudi is not asked (tests/kit/cdc_reader.py)."""
+"""The reader of captured changes that stands in for Hudi's CDC query where Hudi is not asked (tests/kit/models/cdc_reader.py)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import lakebraid as lb
 from lakebraid.storage import MemoryStorage, Storage
 from lakebraid.storage.parallel import map_calls, together
 from tests.kit.depth import DeepStorage, measured
-from tests.kit.scene import TickingClock, make_table, table_on
+from tests.kit.tables.scene import TickingClock, make_table, table_on
 
 pytestmark = pytest.mark.unit
 SCHEMA: Final = "id bigint, ts bigint, note string, part string"

@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 
 import lakebraid as lb
-from tests.kit.oracle import Instant
-from tests.kit.small_histories import COLUMNS, G, base, compaction, history, log, put, row, shown, write
-from tests.kit.table_builder import build_table, open_table, t
+from tests.kit.models.oracle import Instant
+from tests.kit.tables.builder import build_table, open_table
+from tests.kit.tables.built_files import t
+from tests.kit.tables.small_histories import COLUMNS, G, base, compaction, history, log, put, row, shown, write
 
 pytestmark = pytest.mark.unit
 

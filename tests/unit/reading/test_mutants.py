@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planted bugs: for every rule of reading there is a wrong one here, and the model of `tests/kit/oracle.py` notices it.
+"""Planted bugs: for every rule of reading there is a wrong one here, and the model of `tests/kit/models/oracle.py` notices it.
 
 A checker that has never failed has not been tested. Each mutant must be caught by random histories; the same
 histories pass without it.
@@ -32,9 +32,9 @@ from lakebraid.tasks.reading import blocks as log_blocks
 from lakebraid.tasks.reading import columns, merge, read, versions
 from lakebraid.tasks.slice_task import SliceTask
 from tests.kit.effort import first_seed, times
-from tests.kit.histories import histories
-from tests.kit.oracle import History, Settings
-from tests.kit.table_builder import build_table, open_table
+from tests.kit.models.oracle import History, Settings
+from tests.kit.tables.builder import build_table, open_table
+from tests.kit.tables.histories import histories
 from tests.unit.reading import test_races_reading as races
 from tests.unit.reading.test_oracle import check_changes, check_filters, check_snapshots, end_of, filters_of, moments
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import lakebraid as lb
 from tests.kit.effort import times
-from tests.kit.histories import histories
-from tests.kit.oracle import AT, History, Oracle, Row, Settings
-from tests.kit.table_builder import build_table, open_table, stored, t
+from tests.kit.models.oracle import AT, History, Oracle, Row, Settings
+from tests.kit.tables.builder import build_table, open_table
+from tests.kit.tables.built_files import stored, t
+from tests.kit.tables.histories import histories
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

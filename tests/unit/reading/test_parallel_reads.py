@@ -14,7 +14,7 @@ import pytest
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.storage import MemoryStorage, ObjectStorage, Storage
-from tests.kit.scene import TickingClock, make_table, table_on
+from tests.kit.tables.scene import TickingClock, make_table, table_on
 
 pytestmark = pytest.mark.unit
 BUCKETS: Final = 24

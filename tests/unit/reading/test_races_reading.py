@@ -12,9 +12,19 @@ import lakebraid as lb
 from lakebraid.format.names import State, history_file_name
 from lakebraid.format.timeline.history import read_history, write_history
 from lakebraid.storage import Storage
-from tests.kit.oracle import Base, History, Instant
-from tests.kit.racing import Step, at_every_call
-from tests.kit.small_histories import (
+from tests.kit.models.oracle import Base, History, Instant
+from tests.kit.races.racing import Step, at_every_call
+from tests.kit.tables.builder import (
+    TIMELINE,
+    archive,
+    build_table,
+    instant_bytes,
+    open_table,
+    put_history,
+    timeline_path,
+)
+from tests.kit.tables.built_files import file_path, put_file
+from tests.kit.tables.small_histories import (
     B10,
     DEMO,
     DEMO_ANSWERS,
@@ -29,17 +39,6 @@ from tests.kit.small_histories import (
     shown,
     told,
     write,
-)
-from tests.kit.table_builder import (
-    TIMELINE,
-    archive,
-    build_table,
-    file_path,
-    instant_bytes,
-    open_table,
-    put_file,
-    put_history,
-    timeline_path,
 )
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]

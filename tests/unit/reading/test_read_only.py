@@ -24,7 +24,7 @@ from lakebraid.storage.local import LocalStorage
 from lakebraid.txn.liveness.leases import take_lease
 from lakebraid.web.server import make_server
 from tests.kit.reference import unpack
-from tests.kit.scene import CHANGES
+from tests.kit.tables.scene import CHANGES
 
 pytestmark = pytest.mark.unit
 

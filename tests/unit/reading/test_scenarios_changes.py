@@ -10,8 +10,10 @@ import pytest
 import lakebraid as lb
 from lakebraid.format.names import State
 from lakebraid.storage import open_storage
-from tests.kit.oracle import Block, History, Instant, Log, Put, Settings
-from tests.kit.small_histories import (
+from tests.kit.models.oracle import Block, History, Instant, Log, Put, Settings
+from tests.kit.tables.builder import build_table, open_table, timeline_path
+from tests.kit.tables.built_files import t
+from tests.kit.tables.small_histories import (
     B10,
     DEMO,
     DEMO_ANSWERS,
@@ -29,7 +31,6 @@ from tests.kit.small_histories import (
     told,
     write,
 )
-from tests.kit.table_builder import build_table, open_table, t, timeline_path
 
 pytestmark = pytest.mark.unit
 

@@ -10,8 +10,10 @@ import pytest
 import lakebraid as lb
 from lakebraid.format.names import State
 from lakebraid.format.timeline.services import SavepointMetadata, format_savepoint_metadata
-from tests.kit.oracle import Base, Block, Gone, History, Instant, Log, Put, Settings
-from tests.kit.small_histories import (
+from tests.kit.models.oracle import Base, Block, Gone, History, Instant, Log, Put, Settings
+from tests.kit.tables.builder import TIMELINE, build_table, open_table, timeline_path
+from tests.kit.tables.built_files import t
+from tests.kit.tables.small_histories import (
     B10,
     BY_COMMIT,
     BY_EVENT,
@@ -29,7 +31,6 @@ from tests.kit.small_histories import (
     shown,
     write,
 )
-from tests.kit.table_builder import TIMELINE, build_table, open_table, t, timeline_path
 
 pytestmark = pytest.mark.unit
 

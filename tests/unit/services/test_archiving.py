@@ -26,12 +26,13 @@ from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write, write_completion
 from lakebraid.txn.ledger.entries import LedgerState, OpenWrite, PendingPlan, Restoring, Undoing
-from tests.kit.archiving import DAY_MS
-from tests.kit.oracle import Instant as Described
-from tests.kit.scene import Scene, TickingClock, WatchedStorage, answer, files, make_table, row, table_on
-from tests.kit.small_histories import base, history, log, put, write
-from tests.kit.small_histories import row as described
-from tests.kit.table_builder import build_table, open_table, t
+from tests.kit.models.oracle import Instant as Described
+from tests.kit.tables.archiving import DAY_MS
+from tests.kit.tables.builder import build_table, open_table
+from tests.kit.tables.built_files import t
+from tests.kit.tables.scene import Scene, TickingClock, WatchedStorage, answer, files, make_table, row, table_on
+from tests.kit.tables.small_histories import base, history, log, put, write
+from tests.kit.tables.small_histories import row as described
 
 pytestmark = pytest.mark.unit
 

@@ -15,11 +15,11 @@ from lakebraid.errors import OutcomeUnknown, StorageError
 from lakebraid.storage import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
-from tests.kit.archiving import HISTORY, KEEP, Past, archive, changes_of, check_history_is_tidy, check_past, past
 from tests.kit.effort import every
-from tests.kit.faults import Killed, killing, losing
-from tests.kit.racing import RacingStorage, Step, copied
-from tests.kit.scene import Call, TickingClock, WatchedStorage, answer, once, row, table_on
+from tests.kit.races.faults import Killed, killing, losing
+from tests.kit.races.racing import RacingStorage, Step, copied
+from tests.kit.tables.archiving import HISTORY, KEEP, Past, archive, changes_of, check_history_is_tidy, check_past, past
+from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, answer, once, row, table_on
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

@@ -18,9 +18,9 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.history import load_manifest
 from lakebraid.txn.actions.history import choose_merge
-from tests.kit.archiving import HISTORY, Past, archive, archive_all, check_history_is_tidy, check_past, past
 from tests.kit.reference import names, our_rows, unpack
-from tests.kit.scene import row, table_on
+from tests.kit.tables.archiving import HISTORY, Past, archive, archive_all, check_history_is_tidy, check_past, past
+from tests.kit.tables.scene import row, table_on
 
 pytestmark = pytest.mark.unit
 

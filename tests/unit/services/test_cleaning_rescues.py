@@ -10,7 +10,7 @@ from lakebraid.errors import InvalidArgument, RolledBack
 from lakebraid.services import cleaning
 from lakebraid.services.retention import Retention
 from lakebraid.txn.liveness.heartbeat import beat
-from tests.kit.scene import Scene, answer, files, row
+from tests.kit.tables.scene import Scene, answer, files, row
 
 pytestmark = pytest.mark.unit
 LONG_SECONDS = 600.0

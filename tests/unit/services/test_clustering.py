@@ -25,10 +25,10 @@ from lakebraid.tasks.merging.cluster import output_file_id
 from lakebraid.tasks.new_files import place_file
 from lakebraid.txn.actions.plans import claim, decide_plan
 from lakebraid.txn.actions.rescue import sweep
-from tests.kit.clustering import KINDS, Grove
 from tests.kit.present import present
 from tests.kit.reference import unpack
-from tests.kit.scene import TickingClock, make_table, row
+from tests.kit.tables.clustering import KINDS, Grove
+from tests.kit.tables.scene import TickingClock, make_table, row
 
 pytestmark = pytest.mark.unit
 

@@ -15,9 +15,9 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.actions.rollback import decide_withdrawal
 from lakebraid.writing.transaction import Transaction
-from tests.kit.clustering import COLUMNS, GIVES_WAY, KINDS, NEW_GROUPS, Grove
 from tests.kit.present import present
-from tests.kit.scene import Call, WatchedStorage, answer, once, row, table_on
+from tests.kit.tables.clustering import COLUMNS, GIVES_WAY, KINDS, NEW_GROUPS, Grove
+from tests.kit.tables.scene import Call, WatchedStorage, answer, once, row, table_on
 
 pytestmark = pytest.mark.unit
 
@@ -212,7 +212,7 @@ def test_an_executor_that_finds_the_write_at_the_beginning_does_no_work() -> Non
     plan = present(grove.table.plan_clustering())
     grove.table.upsert([row("01", "new", 2)])
     watched = WatchedStorage(grove.storage)
-    with pytest.raises(ClusteringYielded, match=r"gave way.*no row is lost.*taken back"):
+    with pytest.raises(ClusteringYielded, match=r"gave way.*no row is lost.*withdrawn"):
         table_on(watched, grove.clock).run(plan)
     assert not [c for c in watched.calls if c.name == "create" and c.target.endswith(".parquet")]
 
@@ -274,7 +274,7 @@ def test_an_executor_whose_plan_was_taken_back_while_it_slept_does_not_claim_to_
             grove.other().upsert([row("01", "new", 2)], retries=0)
 
     slept: list[str | None] = []
-    with pytest.raises(ClaimLost, match="taken back"):
+    with pytest.raises(ClaimLost, match="withdrawn"):
         table_on(WatchedStorage(grove.storage, after=asleep), grove.clock).run(plan)
     assert slept != [None]
     assert grove.rows()["01"] == "new"

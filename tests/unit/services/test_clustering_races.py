@@ -25,10 +25,10 @@ from lakebraid.tasks.staged_file import StagedFile, write_stats
 from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.checks.file_groups import Rivals, begun
-from tests.kit.clustering import GIVES_WAY, Grove
 from tests.kit.effort import times
-from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of
 from tests.kit.present import present
+from tests.kit.races.enumerating import Actor, Body, Played, every_schedule, objects_of
+from tests.kit.tables.clustering import GIVES_WAY, Grove
 from tests.unit.txn.test_rfc79 import TINY
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]

@@ -13,9 +13,9 @@ import lakebraid as lb
 from lakebraid.cli.main import main
 from lakebraid.errors import InvalidArgument
 from lakebraid.txn.actions.plans import claim
-from tests.kit.clustering import COLUMNS, GIVES_WAY, NEW_GROUPS, Grove
 from tests.kit.present import present
-from tests.kit.scene import row
+from tests.kit.tables.clustering import COLUMNS, GIVES_WAY, NEW_GROUPS, Grove
+from tests.kit.tables.scene import row
 
 pytestmark = pytest.mark.unit
 
@@ -111,7 +111,7 @@ def test_cluster_tells_what_it_would_do_does_it_and_then_has_nothing_to_do(
 def test_a_plan_of_the_command_is_run_or_taken_back(table: lb.Table, capsys: pytest.CaptureFixture[str]) -> None:
     plan = json.loads(said(capsys, "cluster", table.path, "--plan-only", "--removable", "--json")[1])
     assert plan["is_removable"] is True
-    assert "took back 1 plan" in said(capsys, "rollback", table.path, "--plan", plan["instant"])[1]
+    assert "withdrew 1 plan" in said(capsys, "rollback", table.path, "--plan", plan["instant"])[1]
     plan = json.loads(said(capsys, "cluster", table.path, "--plan-only", "--json")[1])
     first = said(capsys, "cluster", table.path, "--run", plan["instant"], "--json")
     assert json.loads(first[1])["replaced"] == 3

@@ -19,10 +19,11 @@ from lakebraid.services.merging.scope import Scope
 from lakebraid.services.plans import run_plan
 from lakebraid.services.settings import Opened
 from lakebraid.txn.actions.rescue import sweep
-from tests.kit.compacting import Bench
-from tests.kit.oracle import Block, Gone, Instant, Put, Settings
-from tests.kit.small_histories import BY_COMMIT, BY_EVENT, COLUMNS, G, log, put, shown
-from tests.kit.table_builder import ORDER_TYPES, TIMELINE, open_table, t
+from tests.kit.models.oracle import Block, Gone, Instant, Put, Settings
+from tests.kit.tables.builder import TIMELINE, open_table
+from tests.kit.tables.built_files import ORDER_TYPES, t
+from tests.kit.tables.compacting import Bench
+from tests.kit.tables.small_histories import BY_COMMIT, BY_EVENT, COLUMNS, G, log, put, shown
 
 pytestmark = pytest.mark.unit
 

@@ -8,8 +8,8 @@ import pytest
 from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.txn.actions.restore_files import finish_restore
 from tests.kit.present import present
-from tests.kit.restoring import AFTER, BEFORE, check_restored, decided, ledger_of, scene
-from tests.kit.scene import Scene, answer, files, row
+from tests.kit.tables.restoring import AFTER, BEFORE, check_restored, decided, ledger_of, scene
+from tests.kit.tables.scene import Scene, answer, files, row
 
 pytestmark = pytest.mark.unit
 

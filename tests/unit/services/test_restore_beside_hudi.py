@@ -16,11 +16,11 @@ from lakebraid.txn.hudi.file_lock import LOCK
 from lakebraid.txn.hudi.lock_owner import MACHINE, parse_owner
 from lakebraid.txn.ledger.rounds import Already
 from lakebraid.txn.liveness.leases import register_consumer
-from tests.kit import hudi_model
-from tests.kit.hudi_model import Hudi, Killed, Mortal, killed, names, shared
+from tests.kit.models import hudi_model
+from tests.kit.models.hudi_model import Hudi, Killed, Mortal, killed, names, shared
 from tests.kit.present import present
-from tests.kit.restoring import BEFORE, decided, ledger_of, scene
-from tests.kit.scene import Call, WatchedStorage, answer
+from tests.kit.tables.restoring import BEFORE, decided, ledger_of, scene
+from tests.kit.tables.scene import Call, WatchedStorage, answer
 from tests.unit.txn.test_ledger import publish
 
 pytestmark = pytest.mark.unit

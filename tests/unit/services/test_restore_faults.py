@@ -19,9 +19,9 @@ from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.services.settings import open_table
 from lakebraid.storage import Storage
 from lakebraid.storage.memory import MemoryStorage
-from tests.kit.faults import Killed, killing, losing, not_owned
-from tests.kit.racing import RacingStorage
-from tests.kit.scene import CHANGES, Call, TickingClock, WatchedStorage, answer, make_table, row, table_on
+from tests.kit.races.faults import Killed, killing, losing, not_owned
+from tests.kit.races.racing import RacingStorage
+from tests.kit.tables.scene import CHANGES, Call, TickingClock, WatchedStorage, answer, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
 

@@ -15,7 +15,7 @@ from lakebraid.errors import ClaimLost, CommitRefused, InvalidArgument, Snapshot
 from lakebraid.services.merging.compaction import COMPACTION, plan_compaction
 from lakebraid.services.settings import Opened, open_table
 from lakebraid.txn.actions.restore import decide_restore
-from tests.kit.scene import Scene, Write, answer, row
+from tests.kit.tables.scene import Scene, Write, answer, row
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

@@ -12,9 +12,9 @@ from lakebraid.txn.actions.plans import claim
 from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.restore_files import finish_restore
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback
-from tests.kit.faults import Killed
-from tests.kit.restoring import AFTER, BEFORE, check_restored, decided, ledger_of, scene
-from tests.kit.scene import Call, answer, files, once, row
+from tests.kit.races.faults import Killed
+from tests.kit.tables.restoring import AFTER, BEFORE, check_restored, decided, ledger_of, scene
+from tests.kit.tables.scene import Call, answer, files, once, row
 
 pytestmark = pytest.mark.unit
 

@@ -11,8 +11,8 @@ from lakebraid.errors import InvalidArgument, ObjectNotFound, SnapshotExpired
 from lakebraid.format.timeline.services import parse_savepoint_metadata
 from lakebraid.services.settings import open_table
 from lakebraid.txn.actions.savepoints import decide_unpinning, remove_unpinned
-from tests.kit.faults import Killed, killing, losing
-from tests.kit.scene import Call, Scene, WatchedStorage, answer, files, once, row, table_on
+from tests.kit.races.faults import Killed, killing, losing
+from tests.kit.tables.scene import Call, Scene, WatchedStorage, answer, files, once, row, table_on
 
 pytestmark = pytest.mark.unit
 

@@ -19,8 +19,8 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.leases import take_lease
-from tests.kit.scene import Call, Scene, Write, answer, files, once, row
-from tests.kit.table_builder import TIMELINE, put_history
+from tests.kit.tables.builder import TIMELINE, put_history
+from tests.kit.tables.scene import Call, Scene, Write, answer, files, once, row
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

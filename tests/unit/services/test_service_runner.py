@@ -26,7 +26,7 @@ from lakebraid.table.loading import load_timeline
 from lakebraid.table.view import load_view
 from lakebraid.txn.actions.plans import claim
 from tests.kit.present import present
-from tests.kit.scene import TickingClock, answer, make_table, row, table_on
+from tests.kit.tables.scene import TickingClock, answer, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
 MIB = 1 << 20

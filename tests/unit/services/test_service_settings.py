@@ -13,8 +13,8 @@ from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument
 from lakebraid.services.settings import ServiceSettings, Setting, parse_settings
 from lakebraid.storage.memory import MemoryStorage
-from tests.kit.clustering import COLUMNS, NEW_GROUPS
-from tests.kit.scene import TickingClock, WatchedStorage, make_table, row
+from tests.kit.tables.clustering import COLUMNS, NEW_GROUPS
+from tests.kit.tables.scene import TickingClock, WatchedStorage, make_table, row
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ import pytest
 from lakebraid import limits
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.tries import Patience, StoreRetries, StoreTally, counted_in, note_throttled, patience_of, tries
-from tests.kit.scene import TickingClock
+from tests.kit.tables.scene import TickingClock
 
 pytestmark = pytest.mark.unit
 

@@ -15,7 +15,7 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.creating import check_vacant
 from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.create import create_table
-from tests.kit.table_builder import StillClock, open_table
+from tests.kit.tables.builder import StillClock, open_table
 
 pytestmark = pytest.mark.unit
 

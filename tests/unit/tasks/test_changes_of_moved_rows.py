@@ -9,7 +9,7 @@ import pytest
 
 from lakebraid.api.table import Table
 from lakebraid.storage.memory import MemoryStorage
-from tests.kit.scene import TickingClock, make_table, row
+from tests.kit.tables.scene import TickingClock, make_table, row
 
 pytestmark = pytest.mark.unit
 

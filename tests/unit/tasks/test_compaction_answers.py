@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 import lakebraid as lb
 from lakebraid.model.keys.buckets import bucket_file_id, bucket_of
-from tests.kit.compacting import Bench
 from tests.kit.effort import times
-from tests.kit.oracle import Block, Gone, Group, Instant, Oracle, Put, Settings
-from tests.kit.table_builder import ORDER_TYPES, build_table, open_table, record_key, t
+from tests.kit.models.oracle import Block, Gone, Group, Instant, Oracle, Put, Settings
+from tests.kit.tables.builder import build_table, open_table
+from tests.kit.tables.built_files import ORDER_TYPES, record_key, t
+from tests.kit.tables.compacting import Bench
 from tests.unit.reading.test_oracle import found_rows, model_rows
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.compacting import Bench
-from tests.kit.oracle import Gone, Instant, Put
-from tests.kit.small_histories import BY_EVENT, COLUMNS, G, log, put
-from tests.kit.table_builder import t
+from tests.kit.models.oracle import Gone, Instant, Put
+from tests.kit.tables.built_files import t
+from tests.kit.tables.compacting import Bench
+from tests.kit.tables.small_histories import BY_EVENT, COLUMNS, G, log, put
 
 pytestmark = pytest.mark.unit
 

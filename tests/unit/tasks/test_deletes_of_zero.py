@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from lakebraid.storage.memory import MemoryStorage
-from tests.kit.scene import TickingClock, make_table
+from tests.kit.tables.scene import TickingClock, make_table
 
 pytestmark = pytest.mark.unit
 

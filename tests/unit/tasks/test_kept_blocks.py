@@ -15,8 +15,8 @@ from lakebraid.errors import CorruptFile
 from lakebraid.format.log.blocks import BlockType, HeaderKey, LogBlock
 from lakebraid.tasks.reading import blocks as log_blocks
 from lakebraid.tasks.reading.cache import KeptBlocks
-from tests.kit.lake import Lake, commit_time, row
-from tests.kit.table_builder import open_table
+from tests.kit.tables.builder import open_table
+from tests.kit.tables.lake import Lake, commit_time, row
 
 pytestmark = pytest.mark.unit
 
@@ -102,7 +102,7 @@ def test_avro_blocks_are_decoded_together_if_they_have_one_schema_and_few_bytes(
     monkeypatch.setattr(limits, "AVRO_TOGETHER_BYTES", together)
     monkeypatch.setattr(log_blocks, "parse_avro_blocks", parse)
     blocks = [block(f"{n:04}".encode(), BlockType.AVRO, "t" if n == 3 else "s") for n in range(4)]
-    found = log_blocks.decoded_together([log_blocks.PlacedBlock(b, f"at {n}", "1") for n, b in enumerate(blocks)])
+    found = log_blocks.decoded_together([log_blocks.OrderedBlock(b, f"at {n}", "1") for n, b in enumerate(blocks)])
     rows: list[Any] = [value.rows for value in found.values()]
     assert [table["place"][0].as_py() for table in rows] == list(found) == [f"at {n}" for n in range(4)]
     assert asked == calls

@@ -16,7 +16,7 @@ from lakebraid.table.view import load_view
 from lakebraid.tasks.lookup.find import living_keys
 from lakebraid.tasks.merging.rewrite import whole_rows
 from lakebraid.writing.placed import Placing
-from tests.kit.scene import Scene, row
+from tests.kit.tables.scene import Scene, row
 
 pytestmark = pytest.mark.unit
 

@@ -15,7 +15,8 @@ from lakebraid.services.merging import choose_runs
 from lakebraid.services.merging.log_compaction import LOG_COMPACTION, LogCompactionResult, plan_log_compaction
 from lakebraid.services.merging.scope import Scope
 from lakebraid.services.settings import Opened
-from tests.kit.table_builder import build_table, open_table, t
+from tests.kit.tables.builder import build_table, open_table
+from tests.kit.tables.built_files import t
 from tests.unit.tasks.test_compaction_answers import (
     COMMIT,
     COMMIT_PARTIAL,

@@ -19,12 +19,13 @@ from lakebraid.tasks.new_files import NewFiles, put_files
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.rows import write_rows
 from lakebraid.txn.liveness.markers import load_markers, marked_file
-from tests.kit.lake import PLAIN, Lake, row
-from tests.kit.scene import Call, TickingClock, WatchedStorage, answer, make_table, once, table_on
-from tests.kit.scene import row as wide_row
-from tests.kit.table_builder import StillClock, t
+from tests.kit.races.wide import WideMemory
+from tests.kit.tables.builder import StillClock
+from tests.kit.tables.built_files import t
+from tests.kit.tables.lake import PLAIN, Lake, row
+from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, answer, make_table, once, table_on
+from tests.kit.tables.scene import row as wide_row
 from tests.kit.waiting import PATIENCE_SECONDS
-from tests.kit.wide import WideMemory
 
 pytestmark = pytest.mark.unit
 

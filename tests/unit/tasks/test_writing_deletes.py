@@ -13,7 +13,7 @@ import pytest
 from lakebraid.errors import InvalidArgument
 from lakebraid.format.log.blocks import BlockType
 from lakebraid.format.log.delete_list import parse_delete_block
-from tests.kit.lake import PLAIN, Lake, commit_time, row
+from tests.kit.tables.lake import PLAIN, Lake, commit_time, row
 
 pytestmark = pytest.mark.unit
 

@@ -18,7 +18,7 @@ from lakebraid.model.values.arrow_casts import can_become, exact_cast
 from lakebraid.tasks.writing.base_file import key_range
 from lakebraid.tasks.writing.rows import write_rows
 from tests.kit.effort import times
-from tests.kit.lake import Lake
+from tests.kit.tables.lake import Lake
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

@@ -25,11 +25,11 @@ from lakebraid.txn.writer import Writing
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.result import WriteResult
 from lakebraid.writing.retry import write_rows
-from tests.kit.enumerating import Actor, NoHeartbeat, every_schedule, objects_of
-from tests.kit.faults import Killed, killing, losing, not_owned
-from tests.kit.hudi_model import PROPERTIES, Hudi, decided_but_dead, shared
+from tests.kit.models.hudi_model import PROPERTIES, Hudi, decided_but_dead, shared
 from tests.kit.publications import published
-from tests.kit.scene import Call, Scene, TickingClock, WatchedStorage, answer, make_table, once, row, table_on
+from tests.kit.races.enumerating import Actor, NoHeartbeat, every_schedule, objects_of
+from tests.kit.races.faults import Killed, killing, losing, not_owned
+from tests.kit.tables.scene import Call, Scene, TickingClock, WatchedStorage, answer, make_table, once, row, table_on
 from tests.unit.txn.test_ledger import Clock
 
 pytestmark = pytest.mark.unit

@@ -61,6 +61,6 @@ def test_an_executor_whose_plan_a_restore_took_back_is_told_so_not_that_a_file_i
         return real(*arguments, **options)
 
     monkeypatch.setattr(engine, "run_local", late)
-    with pytest.raises(ClaimLost, match="taken back"):
+    with pytest.raises(ClaimLost, match="withdrawn"):
         table.compact()
     assert table.to_arrow(columns=["ts"]).column("ts").to_pylist() == [1] * 10

@@ -22,8 +22,8 @@ from lakebraid.writing import gate
 from lakebraid.writing.gate import Gate, Seen
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.transaction import Transaction
-from tests.kit.clustering import NEW_GROUPS
-from tests.kit.scene import Call, Hook, Scene, TickingClock, WatchedStorage, answer, once, row, table_on
+from tests.kit.tables.clustering import NEW_GROUPS
+from tests.kit.tables.scene import Call, Hook, Scene, TickingClock, WatchedStorage, answer, once, row, table_on
 
 pytestmark = pytest.mark.unit
 

@@ -13,7 +13,7 @@ import pytest
 
 from lakebraid.errors import CommitUnknown, OutcomeUnknown, StorageError
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from tests.kit.faults import (
+from tests.kit.races.faults import (
     Killed,
     attempt,
     calls_of_a_write,
@@ -24,7 +24,7 @@ from tests.kit.faults import (
     not_owned,
     restored,
 )
-from tests.kit.scene import CHANGES, Call, WatchedStorage, files, table_on
+from tests.kit.tables.scene import CHANGES, Call, WatchedStorage, files, table_on
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

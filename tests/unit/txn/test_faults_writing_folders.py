@@ -17,8 +17,8 @@ import pytest
 import lakebraid as lb
 from lakebraid.errors import CommitUnknown, InvalidArgument, LakebraidError
 from lakebraid.storage import LocalStorage
-from tests.kit.faults import AFTER, BEFORE, ROWS, SCHEMA, attempt, not_owned, parted, restored
-from tests.kit.scene import answer, files, table_on
+from tests.kit.races.faults import AFTER, BEFORE, ROWS, SCHEMA, attempt, not_owned, parted, restored
+from tests.kit.tables.scene import answer, files, table_on
 
 pytestmark = pytest.mark.unit
 

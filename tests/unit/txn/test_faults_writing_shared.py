@@ -10,8 +10,8 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.hudi.file_lock import LOCK
 from lakebraid.txn.hudi.lock_owner import MACHINE, parse_owner
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from tests.kit.faults import Killed, attempt, calls_of_a_write, check_aftermath, killing, losing, restored
-from tests.kit.scene import CHANGES, WatchedStorage
+from tests.kit.races.faults import Killed, attempt, calls_of_a_write, check_aftermath, killing, losing, restored
+from tests.kit.tables.scene import CHANGES, WatchedStorage
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

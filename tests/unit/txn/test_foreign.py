@@ -23,8 +23,8 @@ from lakebraid.txn.hudi.dead_jobs import adopt_rollback
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import beat
-from tests.kit import hudi_model
-from tests.kit.hudi_model import (
+from tests.kit.models import hudi_model
+from tests.kit.models.hudi_model import (
     CONFIG,
     LONG_AGO_MS,
     TIMELINE,

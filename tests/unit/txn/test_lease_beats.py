@@ -7,7 +7,7 @@ import pytest
 
 from lakebraid import limits
 from lakebraid.txn.liveness.leases import LEASES, forget_beats
-from tests.kit.scene import Scene, row
+from tests.kit.tables.scene import Scene, row
 
 pytestmark = pytest.mark.unit
 

@@ -17,8 +17,8 @@ from lakebraid.txn.ledger.entries import Lease
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness import leases
 from lakebraid.txn.liveness.leases import LEASES, drop_lease, take_lease
-from tests.kit.faults import Killed, killing, losing
-from tests.kit.scene import Call, Scene, WatchedStorage, answer, files, once, row, table_on
+from tests.kit.races.faults import Killed, killing, losing
+from tests.kit.tables.scene import Call, Scene, WatchedStorage, answer, files, once, row, table_on
 from tests.kit.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.unit

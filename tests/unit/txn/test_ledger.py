@@ -4,13 +4,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lakebraid import limits
 from lakebraid.errors import (
     CommitUnknown,
-    CorruptFile,
     DecisionUnknown,
     EnvironmentProblem,
     ObjectNotFound,
@@ -25,21 +22,6 @@ from lakebraid.storage.protocol import ObjectInfo
 from lakebraid.table.at import TableAt
 from lakebraid.txn.actions.rollback import finish_rollback, roll_back
 from lakebraid.txn.actions.write import begin_write, publish_write, write_status
-from lakebraid.txn.ledger.entries import (
-    Batch,
-    Entry,
-    LedgerState,
-    OpenWrite,
-    PendingPlan,
-    PublishedBatch,
-    Undoing,
-    entry_name,
-    format_entry,
-    parse_entry,
-    parse_entry_name,
-    parse_staged_name,
-    staged_name,
-)
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Round
 
@@ -339,76 +321,6 @@ def test_an_unreachable_store_after_an_unanswered_create_is_unknown_not_refused(
             publish(on, "a", request_time)
     assert caught.value.instant == request_time and isinstance(caught.value.__cause__, DecisionUnknown)
     assert write_status(ledger(storage), request_time) == "published"
-
-
-times = st.integers(0, 10**17 - 1).map(lambda n: f"{n:017d}")
-texts = st.text(max_size=8)
-states = st.builds(
-    LedgerState,
-    last=times,
-    open=st.dictionaries(
-        times,
-        st.builds(
-            OpenWrite,
-            texts,
-            texts,
-            st.booleans(),
-            st.none() | st.lists(texts, max_size=3).map(tuple),
-            st.none() | st.builds(Batch, texts, st.integers(0, 2**60), texts),
-        ),
-    ),
-    batches=st.dictionaries(texts, st.builds(PublishedBatch, st.integers(0, 2**60), times, times, texts), max_size=3),
-    plans=st.dictionaries(times, st.builds(PendingPlan, texts, texts, st.integers(0, 2**60), texts)),
-    rollbacks=st.dictionaries(times, st.builds(Undoing, times, texts, texts)),
-    gone=st.dictionaries(times, times),
-    archived=times,
-    horizon=times,
-    schema_file=st.none() | texts,
-    is_fresh=st.booleans(),
-)
-entries = st.builds(
-    Entry,
-    number=st.integers(0, 2**60),
-    decider=texts,
-    kind=texts,
-    time=times,
-    floor=st.integers(0, 2**60),
-    files=st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
-    state=states,
-    voids=st.none() | st.integers(0, 2**60),
-)
-
-
-@given(entries)
-def test_an_entry_is_read_back_as_it_was_written(entry: Entry) -> None:
-    assert parse_entry(format_entry(entry), "entry") == entry
-
-
-@pytest.mark.slow
-@pytest.mark.hostile
-@given(entries, st.data())
-def test_a_damaged_entry_is_a_clear_error(entry: Entry, data: st.DataObject) -> None:
-    whole = format_entry(entry)
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(CorruptFile):
-        parse_entry(whole[:cut], "entry")
-
-
-@pytest.mark.hostile
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[]", b"null", b'{"version":1}', b'{"version":2}', b"\xff", b"[" * 100_000]
-)
-def test_what_is_no_entry_is_a_clear_error(content: bytes) -> None:
-    with pytest.raises(CorruptFile):
-        parse_entry(content, "entry")
-
-
-def test_names_of_entries_and_staged_objects_are_read_back_and_others_are_passed_over() -> None:
-    assert parse_entry_name(entry_name(42)) == 42
-    assert parse_staged_name(staged_name(42, "ab")) == 42
-    for other in ("x", ".hoodie/.lakebraid/ledger/7", ".hoodie/.lakebraid/ledger/" + "²" * 20, entry_name(1) + "0"):
-        assert parse_entry_name(other) is None
-        assert parse_staged_name(other) is None
 
 
 def test_a_missing_store_is_not_taken_for_an_empty_ledger(clock: Clock) -> None:

@@ -22,8 +22,8 @@ from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.ledger.watch import Watch
 from lakebraid.txn.ledger.wishes import begin_wish
 from lakebraid.writing.request import WriteRequest
-from tests.kit.far import FarCompany
-from tests.kit.scene import Call, TickingClock, WatchedStorage, make_table, once, row, table_on
+from tests.kit.races.far import FarCompany
+from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, make_table, once, row, table_on
 
 pytestmark = pytest.mark.unit
 SCHEMAS = [f'{{"type":"record","name":"r","fields":[{{"name":"id{n}","type":"string"}}]}}' for n in range(2)]

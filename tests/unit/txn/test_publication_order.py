@@ -27,7 +27,7 @@ from lakebraid.txn.ledger.entries import format_entry, parse_entry
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.wishes import publish_wish
 from tests.kit.depth import DeepStorage, measured
-from tests.kit.scene import Call, Scene, TickingClock, Write, answer, make_table, row, table_on
+from tests.kit.tables.scene import Call, Scene, TickingClock, Write, answer, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
 TIMELINE = ".hoodie/timeline"

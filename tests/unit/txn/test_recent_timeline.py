@@ -30,8 +30,8 @@ from lakebraid.txn.hudi import reconcile
 from lakebraid.txn.hudi.reconcile import mind_others, pending_writes
 from lakebraid.txn.ledger.entries import LedgerState, OpenWrite, PendingPlan
 from lakebraid.writing.request import WriteRequest
-from tests.kit.hudi_model import CONFIG
-from tests.kit.scene import TickingClock, make_table, row
+from tests.kit.models.hudi_model import CONFIG
+from tests.kit.tables.scene import TickingClock, make_table, row
 
 pytestmark = pytest.mark.unit
 

@@ -27,7 +27,7 @@ from lakebraid.txn.ledger.entries import Entry, LedgerState, Undoing, format_ent
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import beat, heartbeat_name
 from tests.kit.present import present
-from tests.kit.scene import Call, TickingClock, WatchedStorage, files, make_table, row, table_on
+from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, files, make_table, row, table_on
 
 PLAN_DELAY = ServiceSettings().plan_rollback_minutes.name
 pytestmark = pytest.mark.unit
@@ -265,7 +265,7 @@ def test_a_plan_that_is_taken_back_cannot_be_claimed_while_its_files_are_still_t
     world.wait(2 * HOUR_MS)
     rollback = decide_withdrawal(world.ledger, "x", request_time, lambda _: True)
     assert world.timeline_files(request_time), "decided, not executed"
-    with pytest.raises(ClaimLost, match="taken back"):
+    with pytest.raises(ClaimLost, match="withdrawn"):
         claim(world.ledger, "y", request_time, seen=None)
     with pytest.raises(CommitRefused):
         world.table.run(request_time)

@@ -39,9 +39,9 @@ from lakebraid.txn.actions.plans import claim, decide_plan
 from lakebraid.txn.actions.rescue import RollbackResult, rescue, sweep
 from lakebraid.txn.ledger.entries import LEDGER, parse_entry
 from tests.kit.effort import times
-from tests.kit.enumerating import Actor, Body, Played, every_schedule, objects_of
 from tests.kit.present import present
-from tests.kit.scene import TickingClock, files, make_table, row
+from tests.kit.races.enumerating import Actor, Body, Played, every_schedule, objects_of
+from tests.kit.tables.scene import TickingClock, files, make_table, row
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

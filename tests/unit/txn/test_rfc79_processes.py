@@ -22,9 +22,9 @@ from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.services.settings import ServiceSettings
 from lakebraid.storage.local import LocalStorage
 from lakebraid.txn.ledger.entries import LEDGER, parse_entry
-from tests.kit.clustering import COLUMNS, NEW_GROUPS
-from tests.kit.processes import Body, Child, Failed, Moment, let_pass, none_left, opened, started
-from tests.kit.scene import Call, answer, make_table, row
+from tests.kit.races.processes import Body, Child, Failed, Moment, let_pass, none_left, opened, started
+from tests.kit.tables.clustering import COLUMNS, NEW_GROUPS
+from tests.kit.tables.scene import Call, answer, make_table, row
 
 PLAN_DELAY = ServiceSettings().plan_rollback_minutes.name
 pytestmark = [pytest.mark.unit, pytest.mark.slow]

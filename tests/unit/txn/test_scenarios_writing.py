@@ -19,8 +19,8 @@ from lakebraid.storage import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_timeline
 from lakebraid.tasks.writing.rows import write_rows
-from tests.kit.scene import Call, Scene, Write, answer, files, once, row
-from tests.kit.table_builder import TIMELINE, put_history
+from tests.kit.tables.builder import TIMELINE, put_history
+from tests.kit.tables.scene import Call, Scene, Write, answer, files, once, row
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import Any
 
 import pytest
 
@@ -16,8 +15,8 @@ from lakebraid.model.writable import FILE_LOCK
 from lakebraid.table.loading import PROPERTIES
 from lakebraid.txn.hudi.file_lock import LOCK
 from lakebraid.txn.ledger.entries import LEDGER
-from tests.kit.scene import Call, Scene, answer, once, row, table_on
-from tests.kit.table_builder import TIMELINE
+from tests.kit.tables.builder import TIMELINE
+from tests.kit.tables.scene import Call, Scene, Write, answer, once, row, table_on
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

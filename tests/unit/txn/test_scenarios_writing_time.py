@@ -13,7 +13,7 @@ from lakebraid import limits
 from lakebraid.errors import EnvironmentProblem, RolledBack
 from lakebraid.tasks.writing.rows import write_rows
 from tests.kit.present import present
-from tests.kit.scene import Call, Scene, TickingClock, files, once, row
+from tests.kit.tables.scene import Call, Scene, TickingClock, files, once, row
 
 pytestmark = pytest.mark.unit
 

@@ -29,8 +29,8 @@ from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import begin_write, write_status
 from lakebraid.txn.hudi.file_lock import LOCK, FileHold, FileLock
 from lakebraid.txn.ledger.ledger import Ledger
-from tests.kit import hudi_model
-from tests.kit.hudi_model import (
+from tests.kit.models import hudi_model
+from tests.kit.models.hudi_model import (
     CONFIG,
     PROPERTIES,
     Hudi,

@@ -17,7 +17,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.entries import LEDGER
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Round
-from tests.kit.scene import TickingClock, WatchedStorage, make_table, row
+from tests.kit.tables.scene import TickingClock, WatchedStorage, make_table, row
 from tests.kit.waiting import until
 
 pytestmark = pytest.mark.unit

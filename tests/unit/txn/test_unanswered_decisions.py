@@ -13,7 +13,7 @@ from lakebraid.table.at import TableAt
 from lakebraid.txn.actions.write import begin_write
 from lakebraid.txn.ledger.entries import LEDGER, parse_entry_name
 from lakebraid.txn.ledger.ledger import Ledger
-from tests.kit.scene import Call, TickingClock, WatchedStorage, make_table
+from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, make_table
 
 pytestmark = pytest.mark.unit
 

@@ -16,7 +16,7 @@ from lakebraid.txn.ledger.entries import Entry, LedgerState, OpenWrite, format_e
 from lakebraid.txn.liveness.heartbeat import Heartbeat, beat
 from lakebraid.web.gathering import load_facts
 from lakebraid.web.picture import build_model
-from tests.kit.scene import TickingClock, make_table, row
+from tests.kit.tables.scene import TickingClock, make_table, row
 
 pytestmark = pytest.mark.unit
 MINUTE_MS = 60_000

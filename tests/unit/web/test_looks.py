@@ -9,7 +9,7 @@ from importlib.resources import files
 import pytest
 
 from lakebraid.table.picture import Bar, draw_lanes
-from tests.kit.viewing import told
+from tests.kit.models.viewing import told
 
 pytestmark = pytest.mark.unit
 

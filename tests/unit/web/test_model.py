@@ -15,10 +15,10 @@ from lakebraid.storage import open_storage
 from lakebraid.web.gathering import load_facts
 from lakebraid.web.page import embedded_json, render_page
 from lakebraid.web.picture import build_model
+from tests.kit.models.viewing import long_facts, model_of, told
 from tests.kit.reference import names, unpack
-from tests.kit.scene import WatchedStorage
-from tests.kit.storyboard import Story
-from tests.kit.viewing import long_facts, model_of, told
+from tests.kit.tables.scene import WatchedStorage
+from tests.kit.tables.storyboard import Story
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
@@ -73,7 +73,7 @@ def test_writes_that_were_taken_back_are_shown_with_their_writer_and_why_though_
 ) -> None:
     gone = {i["start"]: i for i in model["instants"] if "by" in i}
     assert {request_time: i["state"] for request_time, i in gone.items()} == {
-        "20260302120100001": "taken back",
+        "20260302120100001": "rolled back",
         "20260302120216001": "aborted",
         "20260302120224010": "refused",
     }

@@ -15,7 +15,7 @@ from lakebraid.cli.main import main
 from lakebraid.errors import InvalidArgument
 from lakebraid.storage.local import LocalStorage
 from lakebraid.web.server import make_server
-from tests.kit.storyboard import Story
+from tests.kit.tables.storyboard import Story
 from tests.kit.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.unit

@@ -16,7 +16,7 @@ from lakebraid.model.config import parse_config
 from lakebraid.model.creation.plan import plan_table
 from lakebraid.table.loading import load_config
 from tests.kit.effort import times
-from tests.kit.scene import Scene, answer, files, once, row
+from tests.kit.tables.scene import Scene, answer, files, once, row
 
 pytestmark = pytest.mark.unit
 

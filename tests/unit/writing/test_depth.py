@@ -13,7 +13,7 @@ from lakebraid.errors import RolledBack
 from lakebraid.format.properties import format_properties, parse_properties
 from lakebraid.storage import MemoryStorage
 from tests.kit.depth import DeepStorage, measured
-from tests.kit.scene import TickingClock, make_table, table_on
+from tests.kit.tables.scene import TickingClock, make_table, table_on
 
 pytestmark = pytest.mark.unit
 SCHEMA: Final = "id bigint, ts bigint, note string"

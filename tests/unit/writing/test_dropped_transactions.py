@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from tests.kit.overwriting import rows, table
+from tests.kit.tables.overwriting import rows, table
 from tests.kit.waiting import until
 
 pytestmark = pytest.mark.unit

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from lakebraid.api.table import Table
 from lakebraid.errors import InvalidArgument
 from lakebraid.storage.memory import MemoryStorage
-from tests.kit.exact_values import EDGES, KINDS, REFUSED, held, row, same, schema
-from tests.kit.scene import TickingClock, make_table
+from tests.kit.models.exact_values import EDGES, KINDS, REFUSED, held, row, same, schema
+from tests.kit.tables.scene import TickingClock, make_table
 
 pytestmark = pytest.mark.unit
 

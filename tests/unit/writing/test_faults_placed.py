@@ -12,8 +12,8 @@ import pytest
 
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from tests.kit.faults import AFTER, SCHEMA, Killed, attempt, check_aftermath, killing, losing, parted
-from tests.kit.scene import CHANGES, Call, TickingClock, WatchedStorage, answer, make_table, table_on
+from tests.kit.races.faults import AFTER, SCHEMA, Killed, attempt, check_aftermath, killing, losing, parted
+from tests.kit.tables.scene import CHANGES, Call, TickingClock, WatchedStorage, answer, make_table, table_on
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 

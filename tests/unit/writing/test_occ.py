@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from lakebraid.errors import InvalidArgument, WriteConflict
 from lakebraid.format.names import State
-from lakebraid.model.conflicts import PENDING, Begun, Chosen, Kind, Strategy, candidates
+from lakebraid.model.conflicts import PENDING, Begun, Candidacy, Strategy, WriteKind, candidates
 from lakebraid.model.timeline.instant import Instant
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.merging.compaction import plan_compaction
 from lakebraid.txn.checks.file_groups import EARLY, STRATEGY
 from lakebraid.txn.checks.rivalry import strategy_of
-from tests.kit.scene import Scene
+from tests.kit.tables.scene import Scene
 
 pytestmark = pytest.mark.unit
 
@@ -195,9 +195,13 @@ def test_a_strategy_of_somebody_elses_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("allowed", [True, False], ids=["updates allowed", "updates refused"])
-@pytest.mark.parametrize(("current", "pending"), [(c, p) for c in PENDING for p in Kind], ids=str)
-def test_a_cell_of_the_matrix(current: Kind, pending: Kind, *, allowed: bool) -> None:
-    action = {Kind.INGESTION: "deltacommit", Kind.CLUSTERING: "clustering", Kind.COMPACTION: "compaction"}[pending]
+@pytest.mark.parametrize(("current", "pending"), [(c, p) for c in PENDING for p in WriteKind], ids=str)
+def test_a_cell_of_the_matrix(current: WriteKind, pending: WriteKind, *, allowed: bool) -> None:
+    action = {
+        WriteKind.INGESTION: "deltacommit",
+        WriteKind.CLUSTERING: "clustering",
+        WriteKind.COMPACTION: "compaction",
+    }[pending]
     other = Instant("5", action, State.INFLIGHT, planned=action)
     found = list(
         candidates(
@@ -205,10 +209,10 @@ def test_a_cell_of_the_matrix(current: Kind, pending: Kind, *, allowed: bool) ->
         )
     )
     wanted = {
-        Chosen.YES: True,
-        Chosen.NO: False,
-        Chosen.IF_UPDATES_ALLOWED: allowed,
-        Chosen.UNLESS_UPDATES_ALLOWED: not allowed,
+        Candidacy.YES: True,
+        Candidacy.NO: False,
+        Candidacy.IF_UPDATES_ALLOWED: allowed,
+        Candidacy.UNLESS_UPDATES_ALLOWED: not allowed,
     }[PENDING[current][pending]]
     assert [instant for instant, _ in found] == ([other] if wanted else [])
 
@@ -238,7 +242,7 @@ def test_both_ways_find_the_same_completed_rivals(events: list[tuple[str, bool]]
     ]
     timeline = Timeline(tuple(sorted(instants)))
     by_request_time, by_completion = (
-        {i.request_time for i, _ in candidates(timeline, ours, Kind.INGESTION, way, updates_allowed=True)}
+        {i.request_time for i, _ in candidates(timeline, ours, WriteKind.INGESTION, way, updates_allowed=True)}
         for way in Strategy
     )
     assert by_request_time == by_completion

@@ -15,8 +15,8 @@ from lakebraid.model.keys.buckets import Replaced, replaced_file_id
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.checks.overwrite_maps import MAPS, ReplacedMap, format_map, load_map, parse_map
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from tests.kit.overwriting import BEFORE, another, groups, maps, rows, seen, table
-from tests.kit.scene import TickingClock, files, make_table
+from tests.kit.tables.overwriting import BEFORE, another, groups, maps, rows, seen, table
+from tests.kit.tables.scene import TickingClock, files, make_table
 
 pytestmark = pytest.mark.unit
 

@@ -14,8 +14,8 @@ from lakebraid.model.keys.buckets import replaced_file_id
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.txn.checks.overwrite_maps import MAPS
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from tests.kit.overwriting import BEFORE, another, groups, maps, rows, seen, table
-from tests.kit.scene import Call, files, once
+from tests.kit.tables.overwriting import BEFORE, another, groups, maps, rows, seen, table
+from tests.kit.tables.scene import Call, files, once
 
 pytestmark = pytest.mark.unit
 

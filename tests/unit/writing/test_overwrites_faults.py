@@ -18,9 +18,9 @@ from lakebraid.errors import CommitRefused, CommitUnknown, LakebraidError
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.checks.overwrite_maps import MAPS, request_time_of
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-from tests.kit.faults import Attempt, Killed, killing, losing, not_owned
-from tests.kit.overwriting import BEFORE, rows, seen, table
-from tests.kit.scene import CHANGES, Call, TickingClock, WatchedStorage, once, table_on
+from tests.kit.races.faults import Attempt, Killed, killing, losing, not_owned
+from tests.kit.tables.overwriting import BEFORE, rows, seen, table
+from tests.kit.tables.scene import CHANGES, Call, TickingClock, WatchedStorage, once, table_on
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 AFTER = {"p/a": "over", "p/z": "over", "q/c": "1"}

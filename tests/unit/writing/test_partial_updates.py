@@ -27,7 +27,7 @@ from lakebraid.model.schema.avro_text import states_skeletons
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.tasks.writing.skeletons import skeletons
 from lakebraid.writing.transaction import Transaction
-from tests.kit.scene import TickingClock, WatchedStorage, files, make_table, once, table_on
+from tests.kit.tables.scene import TickingClock, WatchedStorage, files, make_table, once, table_on
 
 pytestmark = pytest.mark.unit
 

@@ -20,7 +20,7 @@ from lakebraid.writing.operations.conditional import _is_by_key
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.retry import Compute, Part, Redoing, change_rows
 from lakebraid.writing.transaction import Transaction
-from tests.kit.scene import TickingClock, make_table, row, table_on
+from tests.kit.tables.scene import TickingClock, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
 

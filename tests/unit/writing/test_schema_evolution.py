@@ -14,7 +14,7 @@ import lakebraid as lb
 from lakebraid.errors import InvalidArgument, SchemaConflict
 from lakebraid.model.schema.rfc82 import RFC_82, Outcome, pattern
 from lakebraid.writing.request import SCHEMA_CONFLICT
-from tests.kit.scene import Scene
+from tests.kit.tables.scene import Scene
 
 pytestmark = pytest.mark.unit
 

@@ -26,7 +26,7 @@ from lakebraid.tasks.lookup.find import file_keys
 from tests.kit.counting import calls_of
 from tests.kit.effort import times
 from tests.kit.reference import unpack
-from tests.kit.scene import Scene, answer, files, once, row
+from tests.kit.tables.scene import Scene, answer, files, once, row
 
 pytestmark = pytest.mark.unit
 

@@ -16,7 +16,7 @@ import lakebraid as lb
 from lakebraid.errors import InvalidArgument, LakebraidError, SchemaConflict, StorageError
 from lakebraid.format.times import is_instant_time
 from lakebraid.txn.liveness.heartbeat import HEARTBEATS, heartbeat_name
-from tests.kit.scene import Call, Scene, answer, files, row
+from tests.kit.tables.scene import Call, Scene, answer, files, row
 
 pytestmark = pytest.mark.unit
 

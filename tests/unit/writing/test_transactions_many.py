@@ -15,8 +15,18 @@ import lakebraid as lb
 from lakebraid.errors import InvalidArgument, RolledBack
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.liveness.heartbeat import heartbeat_name
-from tests.kit.processes import let_pass
-from tests.kit.scene import CHANGES, READS, Scene, TickingClock, WatchedStorage, answer, make_table, row, table_on
+from tests.kit.races.processes import let_pass
+from tests.kit.tables.scene import (
+    CHANGES,
+    READS,
+    Scene,
+    TickingClock,
+    WatchedStorage,
+    answer,
+    make_table,
+    row,
+    table_on,
+)
 from tests.kit.waiting import PATIENCE_SECONDS, until
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]

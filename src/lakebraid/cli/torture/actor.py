@@ -98,12 +98,12 @@ class Writer:
         """One write, and in optimistic tables as many more as it takes."""
         deletes = self.chance.random() < _DELETES
         ids = self.chance.sample(range(self.keys), min(self.keys, self.chance.randint(1, self.count)))
-        for attempt in range(_ATTEMPTS_MAX if self.is_optimistic else 1):
+        for _ in range(_ATTEMPTS_MAX if self.is_optimistic else 1):
             try:
                 self._transact(ids, deletes=deletes)
             except lb.CommitRefused as error:
                 self.notes.say("refused", instant=error.facts.get("instant"), why=type(error).__name__, rows=len(ids))
-                self._stand_aside(error, attempt)
+                self._stand_aside(error)
                 continue
             except lb.CommitUnknown as error:
                 self.notes.say("unknown", instant=error.facts.get("instant"))
@@ -113,16 +113,16 @@ class Writer:
         if self.is_optimistic:
             self.notes.say("failed", error=f"refused {_ATTEMPTS_MAX} times in a row")
 
-    def _stand_aside(self, error: lb.CommitRefused, attempt: int) -> None:
+    def _stand_aside(self, error: lb.CommitRefused) -> None:
         """As `Table.upsert` does, which cannot say between its attempts what it is about to write."""
         if isinstance(error, lb.WriteConflict):
             config, _ = self.writing.settings()
-            stand_aside(self.writing.ledger(config), error, attempt)
+            stand_aside(self.writing.ledger(config), error)
         else:
             self.clock.sleep(0.05 * self.chance.random())
 
     def _transact(self, ids: list[int], *, deletes: bool) -> None:
-        """One transaction. Its rows are noted before anybody can see them, its end after it is known."""
+        """One transaction. Its rows are noted before a reader can see them, its end after it is known."""
         begun = self.clock.monotonic()
         txn = self._begin("delete" if deletes else "upsert")
         number = self.clock.now_ms()

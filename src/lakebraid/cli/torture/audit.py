@@ -162,7 +162,7 @@ def _by_rank(writes: dict[str, _Write], until: str = "9") -> _Told:
 def _in_turn(writes: dict[str, _Write], until: str = "9", *, may_miss: bool) -> _Told:
     """The row of the last writer of each key: where keys are looked up, writers of a row come in turn.
 
-    Without buckets a delete that finds nothing leaves no trace, so nobody is in its way: it `may_miss` a row that came
+    Without buckets a delete that finds nothing leaves no trace, so no other write is in its way: it `may_miss` a row that came
     while it was under way.
     """
     pasts: dict[int, list[tuple[str, Row | None]]] = defaultdict(list)
@@ -229,4 +229,4 @@ def _notes(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
             try:
                 yield json.loads(line)
             except ValueError:
-                continue  # half a line of a killed process: what it was about to say had not happened to anybody
+                continue  # half a line of a killed process: what it was about to say had not happened yet

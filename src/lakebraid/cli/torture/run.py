@@ -77,7 +77,7 @@ class Storm:
         actor.wakes_at = None
 
     def kill_one(self, actor: Actor) -> None:
-        """SIGKILL, and nobody starts it again."""
+        """SIGKILL, and it is not started again."""
         if actor.process is not None:
             actor.process.kill()
             actor.process.wait()

@@ -26,7 +26,7 @@ _TAIL_BYTES: Final = 64 * limits.KIB
 """What is read at first; nearly every footer fits."""
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """One row group; the chunks stand in the order of the leaves."""
 
     rows: int
@@ -39,7 +39,7 @@ class Footer(NamedTuple):
 
     rows: int
     leaves: list[Leaf]
-    groups: list[Group]
+    groups: list[RowGroup]
 
 
 def read_footer(source: Any, where: str) -> bytes:
@@ -86,7 +86,7 @@ def _parse(data: bytes, leaves: list[Leaf]) -> Footer:
     return Footer(rows, leaves, groups)
 
 
-def _group(data: bytes, at: int, leaves: list[Leaf]) -> tuple[Group, int]:
+def _group(data: bytes, at: int, leaves: list[Leaf]) -> tuple[RowGroup, int]:
     rows = plain = key = 0
     chunks: list[Chunk] = []
     while data[at]:
@@ -106,7 +106,7 @@ def _group(data: bytes, at: int, leaves: list[Leaf]) -> tuple[Group, int]:
             at = skip(data, at, kind)
     if len(chunks) != len(leaves):
         raise ValueError("a row group without columns")
-    return Group(rows, plain, chunks), at + 1
+    return RowGroup(rows, plain, chunks), at + 1
 
 
 def leaf_indices(leaves: Sequence[Leaf], columns: set[str]) -> list[int]:
@@ -118,4 +118,4 @@ def _is_among(path: str, columns: set[str]) -> bool:
     return path in columns or any(path[:dot] in columns for dot, mark in enumerate(path) if mark == ".")
 
 
-__all__ = ["Chunk", "Footer", "Group", "Leaf", "leaf_indices", "parse_footer", "read_footer"]
+__all__ = ["Chunk", "Footer", "Leaf", "RowGroup", "leaf_indices", "parse_footer", "read_footer"]

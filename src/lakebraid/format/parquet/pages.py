@@ -2,7 +2,7 @@
 """How many rows of a Parquet file can be decoded at once, known before any page is.
 
 A footer can lie about its pages, and a page of a few bytes can stand for gigabytes: a dictionary with one huge text that
-every row repeats, or zeros that compress ten thousand times. That may be a bomb or somebody's data; Arrow takes it as it comes.
+every row repeats, or zeros that compress ten thousand times. That may be a bomb or honest data; Arrow takes it as it comes.
 So the headers of the pages are read here first: by them Arrow takes its memory, so no lie in them is of use. They say how many
 rows fit into a step of bounded size, and whether the pages themselves fit into the memory that there is.
 """

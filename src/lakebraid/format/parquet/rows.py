@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parquet files that nobody vouches for: the content of Parquet data blocks, and the guard for every base file.
+"""Parquet files that may hold anything: the content of Parquet data blocks, and the guard for every base file.
 
 A footer of a few bytes can announce terabytes. What it announces is held against the bytes that are there, and the rows are
-decoded in steps of bounded size. How far the bytes unfold in all is nobody's business: a text of blanks is a text.
+decoded in steps of bounded size. How far the bytes unfold in all is not judged: a text of blanks is a text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lakebraid import limits
 from lakebraid.errors import EnvironmentProblem, InvalidArgument, LakebraidError, StorageError
 from lakebraid.format.damage import damaged
-from lakebraid.format.parquet.footer import Footer, Group, Leaf, leaf_indices, parse_footer, read_footer
+from lakebraid.format.parquet.footer import Footer, Leaf, RowGroup, leaf_indices, parse_footer, read_footer
 from lakebraid.format.parquet.pages import batch_rows
 from lakebraid.memory import check_held
 
@@ -210,7 +210,7 @@ def _unreadable(where: str, what: str, error: Exception) -> LakebraidError:
     return damaged(where, f"{what} ({error!s:.120})")
 
 
-def _check_group(group: Group, leaves: Sequence[Leaf], size: int, name: str, where: str) -> None:
+def _check_group(group: RowGroup, leaves: Sequence[Leaf], size: int, name: str, where: str) -> None:
     if group.rows < 0 or (group.rows and not leaves):
         raise damaged(where, f"its {name} announces {group.rows:,} rows of {len(leaves):,} columns")
     for chunk, leaf in zip(group.chunks, leaves, strict=True):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,11 +28,7 @@ class ParquetFile:
     ) -> None:
         self._schema = schema
         self._constant = constant
-        self._options: dict[str, Any] = {
-            "compression": compression,
-            "write_statistics": list(statistics),
-            "store_schema": False,  # readers take the types from the Parquet schema, not from Arrow's
-        }
+        self._compression, self._statistics = compression, list(statistics)
         self._sink = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
 
@@ -66,7 +61,14 @@ class ParquetFile:
     def _opened(self, rows: pa.Table | None) -> pq.ParquetWriter:
         if self._writer is None:
             repeated = [*self._constant, *(() if rows is None else repeated_columns(rows, self._constant))]
-            self._writer = pq.ParquetWriter(self._sink, self._schema, use_dictionary=repeated, **self._options)
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                use_dictionary=repeated,
+                compression=self._compression,
+                write_statistics=self._statistics,
+                store_schema=False,  # readers take the types from the Parquet schema, not from Arrow's
+            )
         return self._writer
 
 

@@ -240,7 +240,7 @@ def _newest_entry(storage: Storage) -> tuple[Entry | None, Finding | None]:
         try:
             return parse_entry(storage.read(names[-1], limits.LEDGER_ENTRY_BYTES_MAX), names[-1]), None
         except ObjectNotFound:
-            continue  # trimmed meanwhile
+            continue  # trimmed since
         except CorruptFile as error:
             return None, Finding("ledger-damaged", names[-1], error.message)
     return None, None

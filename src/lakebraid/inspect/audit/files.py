@@ -51,7 +51,7 @@ def check_files(evidence: Evidence, reach: Reach, step: Step) -> Iterator[Findin
             else:
                 yield from check_log(evidence, reach, found, merged)
         except ObjectNotFound:
-            continue  # cleaned away meanwhile; if it should not have been, that is found elsewhere
+            continue  # cleaned away since; if it should not have been, that is found elsewhere
     step(len(completed), len(completed))
     yield from check_merged(evidence, reach, merged)
 

@@ -107,7 +107,7 @@ def _missing(evidence: Evidence, reach: Reach, cleaned: dict[str, str]) -> Itera
         else:
             yield Finding("file-missing", path, f"The commit {file.instant} names it.")
     if evidence.config.layout == 1:
-        return  # its archived cleans cannot be read, so nobody knows what they took
+        return  # its archived cleans cannot be read, so it is not known what they removed
     whole = {partition for _, metadata in evidence.cleans() for partition in metadata.deleted_partitions}
     for file in reach.superseded:
         if file.path not in cleaned and file.group.partition not in whole:
@@ -157,7 +157,7 @@ def _is_change_data(evidence: Evidence, path: str) -> bool:
 
 
 def _orphans(evidence: Evidence, reach: Reach) -> Iterator[Finding]:
-    """Files that belong to nobody."""
+    """Files that belong to no instant."""
     read = set()
     if evidence.view is not None:
         read = {f.name for g in evidence.view.groups.values() for s in g.slices for f in (s.base, *s.logs) if f}
@@ -220,7 +220,7 @@ def _inputs(evidence: Evidence, instant: Instant) -> Iterator[Finding]:
     try:
         parts = load_planned(evidence.table, instant)
     except ObjectNotFound:
-        return  # done and archived meanwhile, or without a requested file, which is a finding of its own
+        return  # done and archived since, or without a requested file, which is a finding of its own
     except CorruptFile:
         return
     for path in (path for part in parts for path in part.files):

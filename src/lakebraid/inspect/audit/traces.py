@@ -122,7 +122,7 @@ def _has_ended(evidence: Evidence, request_time: str) -> bool:
 
 
 def check_locks(evidence: Evidence) -> Iterator[Finding]:
-    """Hudi's lock files, held by nobody who lives."""
+    """Hudi's lock files, held by no process that lives."""
     for lock in load_locks(evidence.storage, evidence.table.clock):
         if lock.is_stale:
             yield Finding("lock-stale", lock.name, f"It is of {lock.holder}. {lock.why}")

@@ -40,6 +40,8 @@ from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.model.schema.user_schema import read_schema
 from lakebraid.model.writable import FILE_LOCK, STORAGE_LOCK, check_writable
 
+BUCKETS: Final = 8
+"""How many buckets a table has if nothing is said."""
 _TABLE_TYPES: Final = {"mor": TableType.MOR, "cow": TableType.COW}
 _INDEXES: Final = {"bucket": "BUCKET"} | {name: name.upper() for name in LOOKED_UP}
 _ORDERS: Final = {order: order for order in PUBLICATION_ORDERS}
@@ -94,7 +96,7 @@ def plan_table(
     ordering_fields: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     partition_by: str | Sequence[str] | None = None,
     table_type: str = "mor",
-    buckets: int = 8,
+    buckets: int = BUCKETS,
     concurrency: str | None = None,
     index: str = "bucket",
     properties: Mapping[str, Any] | None = None,

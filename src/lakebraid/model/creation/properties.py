@@ -88,7 +88,7 @@ def _checked_key(key: Any) -> str:
         )
     if _SECRET.search(key):
         raise InvalidArgument(
-            f"{key} looks like a secret, and everybody who can read the table could read it. Nothing was created. "
+            f"{key} looks like a secret, and every reader of the table could read it. Nothing was created. "
             "Give it to the writers instead.",
             key=key,
         )

@@ -3,7 +3,7 @@
 
 The bucket is Java's `List.hashCode` of the key's values, without its sign, modulo N. The values are taken from the
 key's text by Hudi's own parser, not from the columns, and characters are UTF-16 units. A writer that gets one of these
-wrong puts a second copy of a row into another bucket, and nobody notices.
+wrong puts a second copy of a row into another bucket, and no error tells it.
 
 A replaced file group is gone for good, and file ids of buckets are fixed, so rows that come after an overwrite need
 other ids: agreed by all writers, and never used before (scenario F8). They follow from the request time of the overwrite

@@ -62,7 +62,7 @@ def resolve(
         both = joined(now, own)
         if both is not None:
             return both
-    what = "the table's schema vanished meanwhile" if row is None else row.what
+    what = "the table's schema vanished after the write began" if row is None else row.what
     number = "" if row is None else f" (RFC-82, row {row.number})"
     advice = (
         "Begin again: the write then starts from the schema of now."

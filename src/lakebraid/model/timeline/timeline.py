@@ -28,7 +28,7 @@ def build_timeline(
     """The timeline that these file names spell. Names that are none of a timeline's are passed over.
 
     `completion_times` gives the completion of files whose name has none (layout 1, upgraded tables). `undone` are the
-    request times that an unfinished restore takes back: they count as if they had never been, whatever still lies there.
+    request times of writes that an unfinished restore removes: they count as if they had never been, whatever still lies there.
     """
     best: dict[tuple[str, str], Instant] = {}
     for name in names:
@@ -94,7 +94,7 @@ class Timeline:
     until: str | None = None
     """Only completions up to this time count; None for all."""
     undone: frozenset[str] = frozenset()
-    """Request times of writes that an unfinished restore takes back; they are in neither list."""
+    """Request times of writes that an unfinished restore removes; they are in neither list."""
     _by_request: dict[str, Instant] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class Timeline:
     def completion_of(self, request_time: str) -> str | None:
         """When the write with that request time completed, or None if it has not (by `until`).
 
-        A request time that nobody knows but which is older than the active timeline is committed: scenario F4 says never to
+        A request time that is not on the timeline but which is older than the active timeline is committed: scenario F4 says never to
         take it for pending. Its completion is then unknown, and its request time is the best lower bound.
         """
         instant = self._by_request.get(request_time)

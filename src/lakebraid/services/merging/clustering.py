@@ -22,7 +22,7 @@ from lakebraid.format.timeline.plans import (
     format_requested_replace,
     parse_requested_replace,
 )
-from lakebraid.model.conflicts import Begun, Clash, Kind, Strategy
+from lakebraid.model.conflicts import Begun, Clash, Strategy, WriteKind
 from lakebraid.model.timeline.slicing import GroupId
 from lakebraid.services.merging.choose_clusters import (
     ClusteringScope,
@@ -176,7 +176,7 @@ class _Clustering:
         ledger, held = self.opened.ledger, self.held
         checked = partial(self.guard.passed, metadata=metadata)
         try:
-            return publish_plan(ledger, held.txn, held.request_time, held.epoch, checked)
+            return publish_plan(ledger, held.decider, held.request_time, held.epoch, checked)
         except ClusteringYielded:
             if _give_way(ledger, held):
                 raise
@@ -213,7 +213,7 @@ class _Guard:
 def _begin(opened: Opened, plan: ClusteringPlan, held: Held) -> _Clustering:
     noted = Begun(held.request_time, frozenset(), plan.extra.get(ACTIVE_FROM, ""))
     # The plan's request time exceeds every completion that it saw and is below every later one, whichever process executes it.
-    rivals = Rivals(noted, Strategy.BY_COMPLETION, opened.settings.allows_updates, Kind.CLUSTERING)
+    rivals = Rivals(noted, Strategy.BY_COMPLETION, opened.settings.allows_updates, WriteKind.CLUSTERING)
     groups = frozenset(GroupId(s.partition_path, s.file_id) for g in plan.groups for s in g.slices)
     return _Clustering(opened, plan, held, _Guard(rivals, groups))
 
@@ -237,7 +237,7 @@ def clustering_result(request_time: str, completion: str, metadata: CommitMetada
 
 def _taken_over(request_time: str) -> ClaimLost:
     return ClaimLost(
-        f"The plan {request_time} was taken over by another executor, or taken back because this one was silent for "
+        f"The plan {request_time} was taken over by another executor, or withdrawn because this one was silent for "
         "too long. Nothing of this attempt is visible. Cluster again.",
         instant=request_time,
     )
@@ -249,7 +249,7 @@ def _yielded(now: Round, request_time: str, clash: Clash) -> ClusteringYielded:
     return ClusteringYielded(
         f"The clustering {request_time} of {now.ledger.storage.url} gave way: the {other.kind} {other.request_time} (by {rival}, {done}) "
         f"touches file groups of its plan: {groups_text(clash.groups)}. The rule: {clash.rule}. Nothing was changed, no row "
-        "is lost, and the plan is taken back. Cluster again at a calmer time, or only partitions that are not written; with "
+        "is lost, and the plan is withdrawn. Cluster again at a calmer time, or only partitions that are not written; with "
         f"{UPDATES}=SparkRejectUpdateStrategy writers are refused instead.",
         instant=request_time,
         other=other.request_time,
@@ -264,14 +264,14 @@ def _give_way(ledger: Ledger, held: Held) -> bool:
     claim is not ours any more, another process has withdrawn the plan, or it was published.
     """
     rollback = decide_withdrawal(
-        ledger, held.txn, held.request_time, lambda p: p.epoch == held.epoch, is_removable=True
+        ledger, held.decider, held.request_time, lambda p: p.epoch == held.epoch, is_removable=True
     )
     if rollback is None:
         return False
     undoing = ledger.newest().state.rollbacks.get(rollback)
-    finish_rollback(ledger, held.txn, rollback)
+    finish_rollback(ledger, held.decider, rollback)
     # If another process has finished the rollback since, it is not known which one decided it: then we did not give way.
-    return undoing is not None and undoing.decider == held.txn
+    return undoing is not None and undoing.decider == held.decider
 
 
 CLUSTERING: Final[MergeService[ClusteringPlan, ClusteringResult]] = MergeService(

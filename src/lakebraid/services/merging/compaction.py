@@ -142,7 +142,7 @@ class _Compaction:
 
     def publish(self, metadata: CommitMetadata) -> str:
         return publish_plan(
-            self.opened.ledger, self.held.txn, self.held.request_time, self.held.epoch, lambda _: metadata
+            self.opened.ledger, self.held.decider, self.held.request_time, self.held.epoch, lambda _: metadata
         )
 
     def result(self, completion: str, metadata: CommitMetadata) -> CompactionResult:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from lakebraid import limits
+from lakebraid import spark as on_spark
 from lakebraid.format.log.blocks import BlockType, read_blocks
 from lakebraid.model.log_order import BlockOrigin
 from lakebraid.model.merge_rules import MergeRules
@@ -103,9 +104,7 @@ def _run_by_size(
     session = spark or _running_session()
     if session is None or sum(task.size for task in tasks) < limits.COMPACT_ON_SPARK_BYTES:
         return run_local(storage, context, tasks, run_task, check)
-    from lakebraid.spark.merge import run_on_spark  # noqa: PLC0415  only those who use Spark pay for it
-
-    return run_on_spark(session, context, tasks, run_task)
+    return on_spark.merge.run_on_spark(session, context, tasks, run_task)
 
 
 def _running_session() -> Any | None:

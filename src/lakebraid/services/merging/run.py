@@ -168,7 +168,7 @@ def _read_plan(ledger: Ledger, request_time: str, action: Merging) -> tuple[byte
         return ledger.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name
     except ObjectNotFound as error:
         raise ClaimLost(
-            f"There is no {_SPOKEN[action]} plan {request_time} in {ledger.storage.url}: it was taken back or archived. "
+            f"There is no {_SPOKEN[action]} plan {request_time} in {ledger.storage.url}: it was withdrawn or archived. "
             "Nothing was changed. Plan a new one.",
             instant=request_time,
         ) from error
@@ -203,7 +203,7 @@ def _list_files(storage: Storage, partitions: Iterable[str]) -> Iterator[ObjectI
 class Held:
     """A claim that is ours, as far as we know."""
 
-    txn: str
+    decider: str
     request_time: str
     epoch: int
     lost: threading.Event = field(default_factory=threading.Event)
@@ -242,7 +242,7 @@ def claimed(ledger: Ledger, request_time: str, heartbeat_class: type[Heartbeat] 
     except BaseException as error:
         if isinstance(error, ObjectNotFound | SnapshotExpired) and not _is_held(ledger, held):
             raise ClaimLost(
-                f"The plan {request_time} was taken back or taken over while it was being executed, and a file that it needs is "
+                f"The plan {request_time} was withdrawn or taken over while it was being executed, and a file that it needs is "
                 "gone. Nothing of this attempt is visible. Plan a new one.",
                 instant=request_time,
             ) from error
@@ -277,11 +277,11 @@ def _is_whole(ledger: Ledger, request_time: str, load: Callable[[Ledger, str], o
 
 
 def _give_back(ledger: Ledger, held: Held) -> None:
-    rollback = decide_withdrawal(ledger, held.txn, held.request_time, lambda plan: plan.epoch == held.epoch)
+    rollback = decide_withdrawal(ledger, held.decider, held.request_time, lambda plan: plan.epoch == held.epoch)
     if rollback is None:
-        release(ledger, held.txn, held.request_time, held.epoch)
+        release(ledger, held.decider, held.request_time, held.epoch)
     else:
-        finish_rollback(ledger, held.txn, rollback)
+        finish_rollback(ledger, held.decider, rollback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,9 +304,9 @@ def _claim(ledger: Ledger, request_time: str) -> Held:
             path=ledger.storage.url,
             instant=request_time,
         )
-    txn = ledger.clock.token()
+    decider = ledger.clock.token()
     is_taken = (lambda now: _is_taken(now, request_time, judged)) if ledger.is_shared else None
-    return Held(txn, request_time, claim(ledger, txn, request_time, seen=judged.epoch, is_taken=is_taken))
+    return Held(decider, request_time, claim(ledger, decider, request_time, seen=judged.epoch, is_taken=is_taken))
 
 
 def _judge(ledger: Ledger, request_time: str) -> _Judged:
@@ -324,7 +324,7 @@ def _judge(ledger: Ledger, request_time: str) -> _Judged:
         now_ms = storage_now_ms(ledger.storage, ledger.clock)
         if not is_expired(ledger.table, request_time, now_ms, silence_ms_max(ledger.config)):
             raise ClaimLost(
-                f"The plan {request_time} of {ledger.storage.url} is being executed by somebody who is alive. Nothing was "
+                f"The plan {request_time} of {ledger.storage.url} is being executed by a process that is alive. Nothing was "
                 "changed. Let it work, or try again later.",
                 instant=request_time,
             )

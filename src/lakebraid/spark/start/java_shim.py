@@ -48,7 +48,7 @@ def _place(home: Path, script: str, version: int) -> None:
     """Makes `home` a Java home whose `bin/java` is `script`. Each file appears whole, so that processes may race."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True)
-    # Without MODULES: whoever meets this folder as JAVA_HOME takes it as it is.
+    # Without MODULES: a program that finds this folder as JAVA_HOME takes it as it is.
     for path, text, mode in ((home / "release", f'JAVA_VERSION="{version}"\n', 0o644), (java, script, 0o755)):
         if not (path.is_file() and path.read_bytes() == text.encode() and os.access(path, mode >> 6 & 0o5)):
             _write_whole(path, text, mode)

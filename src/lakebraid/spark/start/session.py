@@ -51,7 +51,7 @@ def session(
 def active_session() -> SparkSession | None:
     """The session of this thread or, failing that, of this process, if it is alive; classic or Spark Connect."""
     if "pyspark.sql" not in sys.modules:
-        return None  # Nobody can have made one; importing pyspark to find out would take a second.
+        return None  # There can be none; importing pyspark to find out would take a second.
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - pyspark may be missing
     from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
 
@@ -136,7 +136,7 @@ DEFAULTS: Final = {
 }
 
 LOCAL: Final = {
-    # Nobody else has to reach this driver, and nobody else should.
+    # No other machine has to reach this driver, and none should.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",

@@ -15,7 +15,7 @@ from lakebraid.errors import EnvironmentProblem
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Lets a local session that somebody else made run our functions with the interpreter that has lakebraid."""
+    """Lets a local session that was made elsewhere run our functions with the interpreter that has lakebraid."""
     context = getattr(spark, "_sc", None)  # Spark Connect has none, and its server chooses for itself
     if context is not None and "PYSPARK_PYTHON" not in os.environ and str(context.master).startswith("local"):
         context.pythonExec = sys.executable

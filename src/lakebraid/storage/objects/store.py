@@ -124,7 +124,7 @@ class ObjectStorage:
 
     def create(self, name: str, data: bytes) -> None:
         """One conditional put, never repeated: after a lost answer the repetition would meet our own object and call
-        it somebody else's. ObjectExists therefore means what it says, and a lost answer is OutcomeUnknown.
+        it another process's. ObjectExists therefore means what it says, and a lost answer is OutcomeUnknown.
         """
         key = self._key(name)
         try:
@@ -250,7 +250,7 @@ class ObjectStorage:
 
 def _is_there(error: AlreadyExistsError) -> bool:
     """Whether a refused create says that the object exists. Of the answers 409 only some do (Azure's): the others tell
-    of something under way that may fail yet, and who takes them for "exists" counts on a file that nobody wrote.
+    of something under way that may fail yet, and a caller that takes them for "exists" counts on a file that was never written.
     """
     status, code = status_and_code(error)
     return status != _BUSY or code.endswith("AlreadyExists")

@@ -36,7 +36,7 @@ class Layers:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChangesWanted:
     """What a reader of changes wants to see."""
 
     images: bool
@@ -46,7 +46,7 @@ class Asked:
 
 
 def rows_beneath(
-    base: OpenBase | None, plan: ReadPlan, task: SliceTask, schema: pa.Schema, layers: Layers, asked: Asked
+    base: OpenBase | None, plan: ReadPlan, task: SliceTask, schema: pa.Schema, layers: Layers, asked: ChangesWanted
 ) -> Iterator[pa.Table]:
     """Rows of the base file of the slice `task`, if it has one; of keys that surpass them only that they are there, or nothing."""
     if base is None:
@@ -64,7 +64,7 @@ def _bound(base: OpenBase, plan: ReadPlan, task: SliceTask) -> pa.Scalar | None:
     return greatest(base, plan, task, columns[0]) if columns else None
 
 
-def _sought(layers: Layers, asked: Asked, bound: pa.Scalar | None) -> Sought:
+def _sought(layers: Layers, asked: ChangesWanted, bound: pa.Scalar | None) -> Sought:
     if bound is None or layers.later is None:
         return Sought(layers.keys)
     certain = _any(layers.keys, layers.later, None)

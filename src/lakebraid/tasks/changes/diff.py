@@ -18,9 +18,9 @@ from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.storage.parallel import calls_at_once, together
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.changes.base_side import Asked, Layers, rows_beneath
+from lakebraid.tasks.changes.base_side import ChangesWanted, Layers, rows_beneath
 from lakebraid.tasks.reading.base_rows import OpenBase, base_of
-from lakebraid.tasks.reading.blocks import Known, placed_blocks
+from lakebraid.tasks.reading.blocks import Known, ordered_blocks
 from lakebraid.tasks.reading.read import merge_slice, read_slice
 from lakebraid.tasks.reading.versions import load_versions, row_keys
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
@@ -154,16 +154,16 @@ def _same_base(
         return None
     keys = fresh.keys.unique()
     earlier, later = (load_versions(storage, plan, side, schema, keys, known) for side in (old, new))
-    how = Asked(images=images, kinds=kinds)
+    how = ChangesWanted(images=images, kinds=kinds)
     beneath = list(rows_beneath(base, plan, new, schema, Layers(keys, earlier, later), how))
     before, after = (merge_slice(beneath, versions, plan, side) for versions, side in ((earlier, old), (later, new)))
     return _one_table(before, plan), _one_table(after, plan)
 
 
 def _fetched(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known) -> OpenBase | None:
-    """The base file of a slice, if it has one; on an object store its logs are read meanwhile, if they are small enough to stay."""
+    """The base file of a slice, if it has one; on an object store its logs are read at the same time, if they are small enough to stay."""
     is_ahead = calls_at_once(storage) > 1 and task.size - task.base_size <= limits.KEPT_BLOCK_BYTES_MAX
-    logs = [lambda: placed_blocks(storage, plan, task, known)] if is_ahead else []
+    logs = [lambda: ordered_blocks(storage, plan, task, known)] if is_ahead else []
     base: OpenBase | None = together(storage, lambda: base_of(storage, task), *logs)[0]
     return base
 

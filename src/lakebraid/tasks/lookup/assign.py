@@ -39,7 +39,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Assigned:
     """Each row's target, by its number, or -1 if there is nothing to do: deletes of keys that are not there."""
 
     targets: tuple[Target, ...]
@@ -48,7 +48,7 @@ class Placed:
     """Rows whose key has no row yet."""
 
 
-def place_in_buckets(plan: WritePlan, changes: RowChanges, ground: Ground) -> Placed:
+def place_in_buckets(plan: WritePlan, changes: RowChanges, ground: Ground) -> Assigned:
     """By hash: a bucket is a file group, and whether a key is there is seen when it is rewritten."""
     buckets = bucket_ids(changes.keys, plan.config.bucket_fields, plan.buckets).astype(np.int64)
     known = {(p, t.file_id): t for p, targets in ground.groups.items() for t in targets}
@@ -61,8 +61,8 @@ def place_in_buckets(plan: WritePlan, changes: RowChanges, ground: Ground) -> Pl
             target = known.get((partition, file_id)) or Target(partition, file_id)
             if target.slice is not None or not changes.deleted[own].all():
                 numbers[own] = len(targets)
-            targets.append(target)  # also where nothing is to be deleted: somebody may be about to write there
-    return Placed(tuple(targets), numbers, np.zeros(len(changes), np.bool_))
+            targets.append(target)  # also where nothing is to be deleted: another writer may be about to write there
+    return Assigned(tuple(targets), numbers, np.zeros(len(changes), np.bool_))
 
 
 Find = Callable[[Sequence[Target], pa.Array], tuple[Ints, Ints]]
@@ -80,7 +80,7 @@ def finder(storage: Storage, plan: WritePlan, rules: MergeRules) -> Find:
     return find
 
 
-def place_by_keys(plan: WritePlan, changes: RowChanges, ground: Ground, find: Find) -> Placed:
+def place_by_keys(plan: WritePlan, changes: RowChanges, ground: Ground, find: Find) -> Assigned:
     """By looking keys up in the partitions of their rows."""
     lookup = Lookup(plan, changes, ground, find)
     for partition, rows in by_partition(changes.partitions):
@@ -101,8 +101,8 @@ class Lookup:
         self.are_new: Bools = np.zeros(len(changes), np.bool_)
 
     @property
-    def placed(self) -> Placed:
-        return Placed(tuple(self.targets), self.numbers, self.are_new)
+    def placed(self) -> Assigned:
+        return Assigned(tuple(self.targets), self.numbers, self.are_new)
 
     def find(self, rows: Ints, targets: Sequence[Target]) -> Ints:
         """Gives rows whose keys are there their targets; the places of the others."""

@@ -17,7 +17,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.ordering import Bools, Ints, order_keys, winners
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.lookup.assign import Find, Ground, Lookup, Placed, by_partition
+from lakebraid.tasks.lookup.assign import Assigned, Find, Ground, Lookup, by_partition
 from lakebraid.tasks.lookup.changes import RowChanges
 from lakebraid.tasks.merging.rewrite import Target, whole_rows
 from lakebraid.tasks.reading.read import read_slice
@@ -27,7 +27,7 @@ from lakebraid.tasks.writing.rows import WritePlan
 
 def place_everywhere(
     storage: Storage, plan: WritePlan, changes: RowChanges, ground: Ground, find: Find
-) -> tuple[RowChanges, Placed]:
+) -> tuple[RowChanges, Assigned]:
     """The changes, with a delete for every row that leaves its partition, and where each goes."""
     changes = _one_of_each_key(changes)
     lookup = Lookup(plan, changes, ground, find)

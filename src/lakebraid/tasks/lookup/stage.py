@@ -13,7 +13,7 @@ from lakebraid.model.config import RECORD_KEY, TableType
 from lakebraid.model.ordering import Ints
 from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.lookup.assign import Find, Ground, Placed, by_number, place_by_keys, place_in_buckets
+from lakebraid.tasks.lookup.assign import Assigned, Find, Ground, by_number, place_by_keys, place_in_buckets
 from lakebraid.tasks.lookup.changes import RowChanges
 from lakebraid.tasks.lookup.relocate import place_everywhere
 from lakebraid.tasks.merging.rewrite import Target, names_of_rewrite, rewrite_group, whole_rows
@@ -25,7 +25,7 @@ from lakebraid.tasks.writing.skeletons import KnownKeys, check_fillable
 
 def place(
     storage: Storage, plan: WritePlan, changes: RowChanges, ground: Ground, find: Find
-) -> tuple[RowChanges, Placed]:
+) -> tuple[RowChanges, Assigned]:
     """Where each row goes; and the rows, to which a global index may add deletes. Nothing is written."""
     if plan.config.buckets is not None:
         return changes, place_in_buckets(plan, changes, ground)
@@ -40,16 +40,16 @@ def place(
 
 
 def write_placed(
-    storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int
+    storage: Storage, plan: WritePlan, changes: RowChanges, placed: Assigned, task: int
 ) -> Iterator[StagedFile]:
-    """Writes all rows into files that nobody sees yet. Task numbers are taken from `task` on, one for each piece and one
+    """Writes all rows into files that no reader sees yet. Task numbers are taken from `task` on, one for each piece and one
     more.
     """
     return put_files(storage, plan.request_time, placed_to_put(storage, plan, changes, placed, task))
 
 
 def placed_to_put(
-    storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int
+    storage: Storage, plan: WritePlan, changes: RowChanges, placed: Assigned, task: int
 ) -> Iterator[NewFiles]:
     """The files of `write_placed`, which are still to be put."""
     for number, rows in by_number(placed.numbers):
@@ -75,7 +75,9 @@ def _rewritten(
     return NewFiles(tuple((target.partition, name) for name in names), given + held, put)
 
 
-def _appended(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Placed, task: int) -> Iterator[NewFiles]:
+def _appended(
+    storage: Storage, plan: WritePlan, changes: RowChanges, placed: Assigned, task: int
+) -> Iterator[NewFiles]:
     """Log files for the rows whose keys are there, piece by piece, since later ones win."""
     is_there = np.array([t.slice is not None for t in placed.targets] + [False])
     ids = {(t.partition, n): t.file_id for n, t in enumerate(placed.targets)}
@@ -93,7 +95,7 @@ def _appended(storage: Storage, plan: WritePlan, changes: RowChanges, placed: Pl
         start = stop
 
 
-def _known_keys(plan: WritePlan, changes: RowChanges, placed: Placed) -> KnownKeys | None:
+def _known_keys(plan: WritePlan, changes: RowChanges, placed: Assigned) -> KnownKeys | None:
     """For a partial update: where to see whether a key that a base file has was deleted in a log file since. Then its row
     is opened anew, or what was deleted would come back.
     """

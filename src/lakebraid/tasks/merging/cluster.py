@@ -53,7 +53,7 @@ class ClusterTask:
 def output_file_id(request_time: str, number: int, output: int) -> str:
     """The id of a new file group: of the plan's request time, the place of the input group in it, and the file's number.
 
-    It begins with a letter, so nobody takes it for the id of a bucket.
+    It begins with a letter, so it cannot be taken for the id of a bucket.
 
     >>> output_file_id("20260101000000000", 0, 2)
     'c5839496-2dcb-f330-6041-7fc1c7e21fc1-2'
@@ -63,7 +63,7 @@ def output_file_id(request_time: str, number: int, output: int) -> str:
 
 
 def run_clustering_task(storage: Storage, plan: MergeContext, task: ClusterTask) -> list[StagedFile]:
-    """Writes the base files of the new groups; nobody sees them yet. A file without rows is not written.
+    """Writes the base files of the new groups; no reader sees them yet. A file without rows is not written.
 
     Without an order and for one file the rows stream through; else as many as fit into a bounded part of memory are put in
     order at once, and the slices are read again for each further part.

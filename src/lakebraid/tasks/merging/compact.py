@@ -32,7 +32,7 @@ from lakebraid.model.schema.avro_text import row_schema_text
 from lakebraid.model.values.arrow_numpy import take_rows, to_ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.new_files import place_file
-from lakebraid.tasks.reading.blocks import PlacedBlock, placed_blocks
+from lakebraid.tasks.reading.blocks import OrderedBlock, ordered_blocks
 from lakebraid.tasks.reading.columns import Keeping
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.reading.versions import Versions
@@ -96,7 +96,7 @@ RunTask = Callable[[Storage, MergeContext, Any], list[StagedFile]]
 
 
 def run_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask) -> list[StagedFile]:
-    """Writes the group's next base file and, if deletes must go on, a log file of them. Nobody sees them yet.
+    """Writes the group's next base file and, if deletes must go on, a log file of them. No reader sees them yet.
 
     What is written is a function of plan and claim, so a second attempt meets its own files.
     """
@@ -140,11 +140,11 @@ def _carried(storage: Storage, plan: MergeContext, task: CompactTask, cut: str) 
     """
     if not cut:
         return []
-    blocks = placed_blocks(storage, plan.read, replace(task.slice, before=""))
+    blocks = ordered_blocks(storage, plan.read, replace(task.slice, before=""))
     return [_at_its_place(placed) for placed in blocks if placed.request_time > cut]
 
 
-def _at_its_place(placed: PlacedBlock) -> LogBlock:
+def _at_its_place(placed: OrderedBlock) -> LogBlock:
     left_out = (HeaderKey.COMPACTED_BLOCK_TIMES, *POSITIONS)
     kept = {key: value for key, value in placed.block.header.items() if key not in left_out}
     return replace(placed.block, header={**kept, HeaderKey.INSTANT_TIME: placed.request_time})

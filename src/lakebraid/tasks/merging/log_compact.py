@@ -35,7 +35,7 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import read_log
 from lakebraid.tasks.merging.compact import CompactTask, MergeContext, fits_delete_block
 from lakebraid.tasks.new_files import place_file
-from lakebraid.tasks.reading.blocks import Decoded, PlacedBlock, decode_block, placed_blocks
+from lakebraid.tasks.reading.blocks import Decoded, OrderedBlock, decode_block, ordered_blocks
 from lakebraid.tasks.reading.versions import Versions, join_decoded
 from lakebraid.tasks.staged_file import StagedFile
 from lakebraid.tasks.writing.log_file import BlockRules, Deletes, block_format, delete_block, row_blocks
@@ -53,11 +53,11 @@ class _Written:
 
 
 def run_log_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask) -> list[StagedFile]:
-    """Writes the one log file that stands for the slice's logs; none if they hold nothing. Nobody sees it yet.
+    """Writes the one log file that stands for the slice's logs; none if they hold nothing. No reader sees it yet.
 
     What is written is a function of plan and claim, so a second attempt meets its own file.
     """
-    blocks = placed_blocks(storage, plan.read, task.slice)
+    blocks = ordered_blocks(storage, plan.read, task.slice)
     is_cut = any(_has_partial(storage, name) for name in task.earlier_logs)
     parts = [_merged(list(run), kind, plan, task) for kind, run in _runs(blocks, plan, after_partial=is_cut)]
     written = [_standing_for(block, plan.request_time, _times(blocks)) for part in parts for block in part.blocks]
@@ -75,14 +75,14 @@ def _has_partial(storage: Storage, name: str) -> bool:
 
 
 def _runs(
-    blocks: Sequence[PlacedBlock], plan: MergeContext, *, after_partial: bool
-) -> Iterator[tuple[str, Iterator[PlacedBlock]]]:
+    blocks: Sequence[OrderedBlock], plan: MergeContext, *, after_partial: bool
+) -> Iterator[tuple[str, Iterator[OrderedBlock]]]:
     """Neighbours that may be merged with each other, with what they are; "" for those that are to be copied."""
     kinds = {id(block): kind for block, kind in zip(blocks, _kinds(blocks, plan, after_partial), strict=True)}
     return groupby(blocks, key=lambda block: kinds[id(block)])
 
 
-def _kinds(blocks: Iterable[PlacedBlock], plan: MergeContext, after_partial: bool) -> Iterator[str]:
+def _kinds(blocks: Iterable[OrderedBlock], plan: MergeContext, after_partial: bool) -> Iterator[str]:
     by_event = bool(plan.read.rules.order_columns)
     for placed in blocks:
         block = placed.block
@@ -97,7 +97,7 @@ def _kinds(blocks: Iterable[PlacedBlock], plan: MergeContext, after_partial: boo
             yield "" if is_odd else _WHOLE
 
 
-def _times(blocks: Iterable[PlacedBlock]) -> str:
+def _times(blocks: Iterable[OrderedBlock]) -> str:
     """The instants that are stood for: those of the blocks, and those that these stand for themselves."""
     named = {time for placed in blocks for time in (placed.block.instant_time, *placed.block.compacted_times) if time}
     return ",".join(sorted(named))
@@ -108,7 +108,7 @@ def _standing_for(block: LogBlock, request_time: str, times: str) -> LogBlock:
     return replace(block, header={**kept, HeaderKey.INSTANT_TIME: request_time, HeaderKey.COMPACTED_BLOCK_TIMES: times})
 
 
-def _merged(run: list[PlacedBlock], kind: str, plan: MergeContext, task: CompactTask) -> _Written:
+def _merged(run: list[OrderedBlock], kind: str, plan: MergeContext, task: CompactTask) -> _Written:
     """The run as few blocks; as it is where there is nothing to merge or it cannot be told in fewer."""
     if not kind or len(run) < 2:
         return _copied(run, plan)
@@ -122,21 +122,21 @@ def _merged(run: list[PlacedBlock], kind: str, plan: MergeContext, task: Compact
     return _copied(run, plan) if told is None else told
 
 
-def _copied(run: list[PlacedBlock], plan: MergeContext) -> _Written:
+def _copied(run: list[OrderedBlock], plan: MergeContext) -> _Written:
     keys = pa.schema([plan.read.schema.field(RECORD_KEY)])
     counts = [(len(found.rows), isinstance(found.rows, DeletedKeys)) for found in _decoded(run, plan, keys)]
     rows, deletes = sum(n for n, gone in counts if not gone), sum(n for n, gone in counts if gone)
     return _Written(tuple(placed.block for placed in run), rows, deletes)
 
 
-def _decoded(run: Iterable[PlacedBlock], plan: MergeContext, schema: pa.Schema) -> Iterator[Decoded]:
+def _decoded(run: Iterable[OrderedBlock], plan: MergeContext, schema: pa.Schema) -> Iterator[Decoded]:
     return (decode_block(block, plan.read.rules, schema) for block in run)
 
 
 def _whole(
     versions: Versions,
     decoded: list[tuple[Decoded, int]],
-    run: list[PlacedBlock],
+    run: list[OrderedBlock],
     plan: MergeContext,
     task: CompactTask,
 ) -> _Written | None:
@@ -183,7 +183,7 @@ def _deletes(
 
 
 def _partial(
-    versions: Versions, decoded: list[tuple[Decoded, int]], run: list[PlacedBlock], plan: MergeContext
+    versions: Versions, decoded: list[tuple[Decoded, int]], run: list[OrderedBlock], plan: MergeContext
 ) -> _Written | None:
     """By commit time, of partial rows with one set of columns: the last of each key. None if they cannot be put together."""
     tables = [found.rows for found, _ in decoded if isinstance(found.rows, pa.Table)]
@@ -207,7 +207,7 @@ def _columns(schema_text: str) -> set[str]:
         return set()
 
 
-def _block_rules(plan: MergeContext, schema_text: str, run: Iterable[PlacedBlock]) -> BlockRules:
+def _block_rules(plan: MergeContext, schema_text: str, run: Iterable[OrderedBlock]) -> BlockRules:
     forms = {block.block.type for block in run} - {BlockType.DELETE}
     rules = plan.read.rules
     return BlockRules(

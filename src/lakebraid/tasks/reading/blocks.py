@@ -20,7 +20,7 @@ from lakebraid.format.log.delete_list import DeletedKeys, parse_delete_block
 from lakebraid.format.parquet.rows import ParquetBlock
 from lakebraid.format.times import is_instant_time
 from lakebraid.model.config import RECORD_KEY
-from lakebraid.model.log_order import BlockOrigin, Placed, place_blocks, place_blocks_layout1
+from lakebraid.model.log_order import BlockOrigin, Ordered, place_blocks, place_blocks_layout1
 from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.schema.conform import widen
 from lakebraid.storage.parallel import map_calls
@@ -33,7 +33,7 @@ _HOLD_ROWS = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE, BlockType.HFI
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedBlock:
+class OrderedBlock:
     """A block that counts, and the request time at which its rows rank."""
 
     block: LogBlock
@@ -66,7 +66,7 @@ class Known:
     """The blocks of small log files, by name."""
 
 
-def placed_blocks(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known | None = None) -> list[PlacedBlock]:
+def ordered_blocks(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known | None = None) -> list[OrderedBlock]:
     """The blocks of the slice's logs that count, in merging order."""
     logs = {} if known is None else known.logs
     missing = [name for name in task.log_names if name not in logs]
@@ -77,7 +77,7 @@ def placed_blocks(storage: Storage, plan: ReadPlan, task: SliceTask, known: Know
             logs[name] = read
     blocks = [(block, name) for name in task.log_names for block in found.get(name) or logs.get(name, ())]
     placed = [p for p in _placed(blocks, plan, task) if not task.before or p.request_time < task.before]
-    return [PlacedBlock(blocks[p.index][0], _where(*blocks[p.index]), p.request_time) for p in placed]
+    return [OrderedBlock(blocks[p.index][0], _where(*blocks[p.index]), p.request_time) for p in placed]
 
 
 def _read(storage: Storage, name: str) -> tuple[bytes, Sequence[LogBlock]]:
@@ -89,7 +89,7 @@ def _where(block: LogBlock, name: str) -> str:
     return f"the block at byte {block.offset:,} of {name}"
 
 
-def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan, task: SliceTask) -> list[Placed]:
+def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan, task: SliceTask) -> list[Ordered]:
     origins = [
         BlockOrigin(
             block.instant_time or "",
@@ -111,7 +111,7 @@ def _placed(blocks: list[tuple[LogBlock, str]], plan: ReadPlan, task: SliceTask)
     return place_blocks(origins) if plan.layout == 2 else place_blocks_layout1(origins)
 
 
-def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None = None) -> Decoded:
+def decode_block(placed: OrderedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None = None) -> Decoded:
     """What a block holds, of all keys or, where that saves work, of few more than `keys`."""
     block, where = placed.block, placed.where
     if block.type is BlockType.DELETE:
@@ -132,7 +132,7 @@ def decode_block(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys
     return Decoded(rows, block.is_partial, where)
 
 
-def kept_or_decoded(placed: PlacedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None) -> Decoded:
+def kept_or_decoded(placed: OrderedBlock, rules: MergeRules, schema: pa.Schema, keys: pa.Array | None) -> Decoded:
     """The same, if it is Parquet perhaps decoded before. If few keys are wanted, of a block without them only the keys are kept."""
     block, where = placed.block, placed.where
     if block.type is not BlockType.PARQUET or (keys is not None and not KEPT.may_keep(block)):
@@ -163,7 +163,7 @@ def _are_among(rows: pa.Table, where: str, rules: MergeRules, schema: pa.Schema,
     return bool(pc.any(pc.is_in(column, value_set=keys)).as_py())
 
 
-def decoded_together(placed: Sequence[PlacedBlock]) -> dict[str, Decoded]:
+def decoded_together(placed: Sequence[OrderedBlock]) -> dict[str, Decoded]:
     """What the Avro blocks among these hold, by where they lie, perhaps decoded before.
 
     Neighbours are decoded by one call of the reader, which costs more than the rows of a small block.
@@ -176,15 +176,15 @@ def decoded_together(placed: Sequence[PlacedBlock]) -> dict[str, Decoded]:
     return found
 
 
-def _decoded_run(run: Sequence[PlacedBlock], numbers: Sequence[int]) -> list[pa.Table]:
+def _decoded_run(run: Sequence[OrderedBlock], numbers: Sequence[int]) -> list[pa.Table]:
     """The rows of these of the run."""
     contents, places = [run[n].block.content for n in numbers], [run[n].where for n in numbers]
     return parse_avro_blocks(contents, run[0].block.schema_text or "", places)
 
 
-def _runs(placed: Sequence[PlacedBlock]) -> Iterator[list[PlacedBlock]]:
+def _runs(placed: Sequence[OrderedBlock]) -> Iterator[list[OrderedBlock]]:
     """Neighbours of one schema, not too many bytes of them."""
-    run: list[PlacedBlock] = []
+    run: list[OrderedBlock] = []
     room = 0
     for block in placed:
         size = len(block.block.content)

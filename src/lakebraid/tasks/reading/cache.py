@@ -32,7 +32,7 @@ _search_sorted: Any = getattr(pc, "search_sorted", None)
 """Not in the oldest pyarrow that we take."""
 
 
-class Kept(Generic[T]):
+class Cache(Generic[T]):
     """Values by what they were made from, which must say all that decides what they are; the longest unused go first."""
 
     def __init__(self, bytes_max: int, size: Callable[[T], int]) -> None:
@@ -71,7 +71,7 @@ class KeptBlocks:
     """Decoded rows by what they were decoded from; the longest unused go when they take more than `bytes_max`."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._kept: Kept[pa.Table] = Kept(bytes_max, _rows_bytes)
+        self._kept: Cache[pa.Table] = Cache(bytes_max, _rows_bytes)
 
     def rows(self, block: LogBlock, columns: Sequence[str], decode: Callable[[], pa.Table]) -> pa.Table:
         """What `decode` gives or gave for these columns of a block of data with the same bytes."""
@@ -132,7 +132,7 @@ class KeyRows:
             first, behind = (
                 np.asarray(_search_sorted(self.keys, wanted, side=side)).astype(np.int64) for side in ("left", "right")
             )
-            if (behind - first <= 1).all():  # as it should be, but nobody vouches for a file
+            if (behind - first <= 1).all():  # as it should be, but a file may say anything
                 return np.sort(first[behind > first])
         return np.flatnonzero(np.asarray(pc.is_in(self.keys, value_set=wanted)))
 
@@ -148,7 +148,7 @@ class KeptKeys:
     """Key columns by where they are from; the longest unused go when they take more than `bytes_max`."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._kept: Kept[tuple[KeyRows, ...]] = Kept(bytes_max, _keys_bytes)
+        self._kept: Cache[tuple[KeyRows, ...]] = Cache(bytes_max, _keys_bytes)
         self.bytes_max = bytes_max
 
     def rows(self, origin: tuple[Any, ...], read: Callable[[], Iterable[KeyRows]]) -> Iterator[KeyRows]:

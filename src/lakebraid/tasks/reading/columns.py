@@ -25,7 +25,7 @@ from lakebraid.tasks.reading.ranks import (
     NEVER,
     OTHERS,
     RANKS,
-    Kept,
+    KeptRanks,
     Noted,
     Ranks,
     format_ranks,
@@ -210,7 +210,7 @@ def _lot(logs: _Logs, columns: list[str], clock: tuple[str, ...]) -> _Lot:
     return _Lot(tuple(columns), clock, rows, _last(rows, places, logs.codes, count), own)
 
 
-def _split(lots: Iterable[_Lot], kept: list[Kept]) -> Iterator[tuple[_Lot, list[Kept]]]:
+def _split(lots: Iterable[_Lot], kept: list[KeptRanks]) -> Iterator[tuple[_Lot, list[KeptRanks]]]:
     """The lots in parts of columns that the base file speaks of together, with what it says of each."""
     for lot in lots:
         parts: dict[tuple[int, ...], list[str]] = {}
@@ -280,7 +280,7 @@ def _on_top(row_ranks: Ranks, stays: Bools, own: _Own, logs: _Logs) -> Ints:
     return np.where(above, top + count, np.arange(count))
 
 
-def _base_ranks(base: pa.Table, lot: _Lot, times: Ints, said: list[Kept], rules: MergeRules) -> Ranks:
+def _base_ranks(base: pa.Table, lot: _Lot, times: Ints, said: list[KeptRanks], rules: MergeRules) -> Ranks:
     """The ranks of the base file's values in the columns of a lot: the row's own, or what is kept of them."""
     own = ranks_of([base.column(name) for name in lot.clock], times)
     if lot.clock != rules.order_columns:

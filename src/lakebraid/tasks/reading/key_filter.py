@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking up a few keys: with the simple bucket index each is in one bucket, even if nobody wrote down how many there are.
+"""Looking up a few keys: with the simple bucket index each is in one bucket, even if no file says how many there are.
 
 Apache Hudi keeps the number of buckets in the writers' settings, not in the table. If a partition's file ids are the
 buckets 0 … n-1, then n is most likely it. The bucket that holds the key by that number is read first, and its other keys

@@ -75,7 +75,7 @@ def is_above(upper: Ranks, lower: Ranks, *, late: bool) -> Bools:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRanks:
     """What a base file keeps of some rows: the rank of their values in these columns."""
 
     columns: frozenset[str]
@@ -139,7 +139,7 @@ def _of_later_columns(kept: pa.ChunkedArray, later: list[str]) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(parts, fields=fields), type=column.type)
 
 
-def kept_ranks(batch: pa.Table, rules: MergeRules) -> list[Kept]:
+def kept_ranks(batch: pa.Table, rules: MergeRules) -> list[KeptRanks]:
     """What the rows of a base file say of their older values; CorruptFile if that cannot be."""
     if RANKS not in batch.column_names:
         return []
@@ -155,14 +155,14 @@ def kept_ranks(batch: pa.Table, rules: MergeRules) -> list[Kept]:
     return list(_kept(entries, parents, rules.every_order_column))
 
 
-def _kept(entries: pa.StructArray, parents: Ints, names: tuple[str, ...]) -> Iterator[Kept]:
+def _kept(entries: pa.StructArray, parents: Ints, names: tuple[str, ...]) -> Iterator[KeptRanks]:
     texts = entries.field("columns").dictionary_encode()
     codes, times = to_ints(texts.indices), to_ints(entries.field("time"))
     order = entries.field("order").flatten() if names else []
     for code, text in enumerate(texts.dictionary.to_pylist()):
         at = np.flatnonzero(codes == code)
         index = to_arrow(at)
-        yield Kept(frozenset(text.split(",")), parents[at], names, tuple(o.take(index) for o in order), times[at])
+        yield KeptRanks(frozenset(text.split(",")), parents[at], names, tuple(o.take(index) for o in order), times[at])
 
 
 def _broken(why: str) -> CorruptFile:

@@ -20,7 +20,7 @@ from lakebraid.storage.parallel import together
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import base_source
 from lakebraid.tasks.reading.base_rows import OpenBase, Sought, base_of, open_base_of, rows_of_keys
-from lakebraid.tasks.reading.blocks import placed_blocks
+from lakebraid.tasks.reading.blocks import ordered_blocks
 from lakebraid.tasks.reading.columns import Keeping
 from lakebraid.tasks.reading.merge import merge
 from lakebraid.tasks.reading.ranks import RANKS, with_ranks_of
@@ -67,7 +67,7 @@ def may_have_ranks(storage: Storage, plan: ReadPlan, task: SliceTask) -> bool:
         return True
     if task.base_name is not None and open_base_of(storage, task).has_ranks:
         return True
-    return any(placed.block.is_partial for placed in placed_blocks(storage, plan, task))
+    return any(placed.block.is_partial for placed in ordered_blocks(storage, plan, task))
 
 
 def merge_slice(

@@ -22,7 +22,7 @@ from lakebraid.model.schema.avro_text import states_skeletons
 from lakebraid.model.schema.conform import conform, widen
 from lakebraid.model.values.arrow_numpy import filled, flagged, take_rows, to_arrow, to_bools, to_ints
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.reading.blocks import Decoded, Known, decoded_together, kept_or_decoded, placed_blocks
+from lakebraid.tasks.reading.blocks import Decoded, Known, decoded_together, kept_or_decoded, ordered_blocks
 from lakebraid.tasks.reading.ranks import OTHERS
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
@@ -74,7 +74,7 @@ def load_versions(
     """
     decoded, held = [], 0
     known = Known() if known is None else known
-    blocks = placed_blocks(storage, plan, task, known)
+    blocks = ordered_blocks(storage, plan, task, known)
     # The partial rows after skeletons say the same, and do not hide what others wrote in the meantime.
     blocks = [block for block in blocks if not states_skeletons(block.block.schema_text)]
     known.decoded.update(decoded_together([block for block in blocks if block.where not in known.decoded]))

@@ -28,7 +28,7 @@ from lakebraid.tasks.staged_file import StagedFile
 _FILE_NAME: Final = "_hoodie_file_name"
 _CONSTANT: Final = ("_hoodie_partition_path", _FILE_NAME)
 _UNSEARCHED: Final = (*_CONSTANT, "_hoodie_commit_seqno")
-"""Nobody looks for rows by these, so their least and greatest values are not noted."""
+"""No reader looks for rows by these, so their least and greatest values are not noted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one task of a write does: rows in, data files of their file groups out. Nobody sees them before the commit."""
+"""What one task of a write does: rows in, data files of their file groups out. No reader sees them before the commit."""
 
 from __future__ import annotations
 

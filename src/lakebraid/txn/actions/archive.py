@@ -40,7 +40,7 @@ class _Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Archivable:
     """Which instants may leave the timeline."""
 
     instants: tuple[Instant, ...] = ()
@@ -55,10 +55,10 @@ class Chosen:
         return self.instants[-1].request_time if self.instants else None
 
 
-def decide_archive(ledger: Ledger, decider: str, choose: Callable[[Round], Chosen]) -> Chosen:
+def decide_archive(ledger: Ledger, decider: str, choose: Callable[[Round], Archivable]) -> Archivable:
     """Decides up to where instants are archived. `choose` is asked in every round anew."""
 
-    def rule(now: Round) -> Outcome[Chosen]:
+    def rule(now: Round) -> Outcome[Archivable]:
         chosen = choose(now)
         if chosen.until is None or chosen.until <= now.state.archived:
             return Already(chosen)

@@ -65,7 +65,9 @@ def decide_clean(ledger: Ledger, decider: str, build: Callable[[Round, str], Rem
                 return Already(None)
             return Decision("drop leases", replace(now.state, leases=leases), value=None, touches=0)
         names = (TimelineFileName(request_time, None, "clean", s).format() for s in (State.REQUESTED, State.INFLIGHT))
-        state = now.timed(
+        state = replace(
+            now.state,
+            last=now.time(),
             cleans={**now.state.cleans, request_time: decider},
             horizon=max(now.state.horizon, removal.horizon),
             leases=leases,

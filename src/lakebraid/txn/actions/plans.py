@@ -44,7 +44,7 @@ def decide_plan(
             return Already(None)
         name = TimelineFileName(request_time, None, action, State.REQUESTED).format()
         pending = PendingPlan(action, decider, is_removable=is_removable)
-        state = now.timed(plans={**now.state.plans, request_time: pending})
+        state = replace(now.state, last=now.time(), plans={**now.state.plans, request_time: pending})
         return Decision("plan", state, ((plan, name),), value=request_time)
 
     return decide_after_restores(ledger, decider, rule)
@@ -68,7 +68,7 @@ def claim(
         plan = now.state.plans.get(request_time) or _foreign_plan(now, request_time)
         if plan is None:
             raise ClaimLost(
-                f"The plan {request_time} is done or was taken back. Nothing of this attempt is visible.",
+                f"The plan {request_time} is done or was withdrawn. Nothing of this attempt is visible.",
                 instant=request_time,
             )
         if plan.claimant == decider:
@@ -76,7 +76,7 @@ def claim(
         check_claimable(plan, request_time)
         if plan.epoch != (seen or 0) or (is_taken is not None and is_taken(now)):
             raise ClaimLost(
-                f"The plan {request_time} was claimed by another executor meanwhile. Nothing of this attempt is visible. Let "
+                f"The plan {request_time} was claimed by another executor. Nothing of this attempt is visible. Let "
                 "it work, or wait.",
                 instant=request_time,
             )
@@ -140,7 +140,7 @@ def _foreign_plan(now: Round, request_time: str) -> PendingPlan | None:
     if request_time in now.state.gone or any(
         u.victim == request_time and u.removes_plan for u in now.state.rollbacks.values()
     ):
-        return None  # one of ours that is being taken back: its files are still there
+        return None  # one of ours that is being withdrawn: its files are still there
     instant = now.timeline().write(request_time)
     if instant is None or instant.is_completed or instant.kind not in COMPLETED_AS:
         return None

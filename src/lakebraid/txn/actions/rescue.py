@@ -31,7 +31,7 @@ class RollbackResult:
     """What was cleared up."""
 
     rolled_back: tuple[str, ...] = ()
-    """Request times of dead writes that were taken back."""
+    """Request times of dead writes that were rolled back."""
     finished: tuple[str, ...] = ()
     """Rollbacks and restores of others that were brought to their end."""
     removed: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ def rescue(
     """Rolls back every open write without a heartbeat for `timeout_ms` and finishes rollbacks that were begun; also
     removable plans without a living executor that are older than `plan_delay_ms`.
 
-    Heartbeats only say whom to try: whether a write is taken back or published is decided in the ledger, once. All is
+    Heartbeats only say whom to try: whether a write is rolled back or published is decided in the ledger, once. All is
     decided first and executed afterwards (RFC-79): a process that takes over has to execute, and nothing else to judge.
     """
     restores = sorted(ledger.newest().state.restores)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restoring: one decision takes back everything that completed after a moment, and whatever is still open.
+"""Restoring: one decision removes everything that completed after a moment, and whatever is still open.
 
 From that decision on none of it can be published: open writes and plans lose their place with it. Why that is safe,
 against sleepers, zombies and readers: docs/decisions/0010-restore.md. The files go afterwards: restore_files.py.
@@ -31,7 +31,7 @@ from lakebraid.txn.ledger.wishes import remembering_gone
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What a restore takes back."""
+    """The instants that a restore removes."""
 
     target: Instant
     """The write to whose completion the table returns."""
@@ -50,7 +50,7 @@ class Undo:
 
 
 def decide_restore(ledger: Ledger, decider: str, to: str) -> tuple[str | None, Undo]:
-    """The request time of the restore and what it takes back; no request time if nothing was published after that moment.
+    """The request time of the restore and what it removes; no request time if nothing was published after that moment.
 
     `to` is the request time of a completed write, as savepoints name it, or a completion time. Restores that others left
     unfinished are finished first. InvalidArgument or SnapshotExpired if the table cannot go back that far.
@@ -83,13 +83,13 @@ def decide_restore(ledger: Ledger, decider: str, to: str) -> tuple[str | None, U
 
 
 def plan_restore(now: Round, to: str) -> Undo:
-    """What would be taken back; raises if the table cannot return to that moment."""
+    """What a restore would remove; raises if the table cannot return to that moment."""
     timeline = now.timeline()
     target = _target(now, timeline, to)
     until = target.completion_time or target.request_time
     completed = tuple(i for i in reversed(timeline.writes) if (i.completion_time or "") > until)
     # What a rollback is about to remove stays its own; the rollback goes on as if nothing had happened.
-    # Hudi's rollback of a compaction takes back an attempt, not the plan, which would be left over with no logs to merge.
+    # Hudi's rollback of a compaction removes an attempt, not the plan, which would be left over with no logs to merge.
     foreign = foreign_victims(now.ledger.table, now.state, timeline)
     plans = {i.request_time for i in timeline.pending if i.kind == "compaction"}
     victims = {*(u.victim for u in now.state.rollbacks.values()), *(foreign - plans)}
@@ -122,7 +122,7 @@ def _target(now: Round, timeline: Timeline, to: str) -> Instant:
 
 
 def _check_alone(now: Round, since: str) -> None:
-    """Raises if another process restored since we looked: what this restore was meant to take back may be gone already."""
+    """Raises if another process restored since we looked: what this restore was meant to remove may be gone already."""
     other = next((i for i in now.timeline() if i.action == "restore" and i.request_time > since), None)
     if other is not None:
         raise InvalidArgument(
@@ -147,7 +147,7 @@ def _check_savepoints(now: Round, undo: Undo) -> None:
 
 def _check_active(now: Round, timeline: Timeline, undo: Undo) -> None:
     """Only the active timeline can be changed; and something older must stay on it, or else late files of the writes that
-    are taken back would look archived, hence committed (FORMAT, section 9).
+    are removed would look archived, hence committed (FORMAT, section 9).
     """
     archived = [i for i in undo.completed if i.request_time <= now.state.archived]
     rows = load_history(now.ledger.table, actions=WRITE_ACTIONS)
@@ -167,7 +167,9 @@ def _check_active(now: Round, timeline: Timeline, undo: Undo) -> None:
 
 def _state_after(now: Round, request_time: str, decider: str, undo: Undo) -> LedgerState:
     """Nothing is open, nothing planned; the schema is a surviving commit's again."""
-    state = now.timed(
+    state = replace(
+        now.state,
+        last=now.time(),
         open={},
         plans={},
         restores={request_time: Restoring(undo.until, decider)},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from lakebraid import limits
@@ -38,7 +39,7 @@ Removed = dict[str, dict[str, tuple[str, ...]]]
 
 
 def check_no_restore(now: Round) -> None:
-    """RestoreUnfinished if something is still to be taken back; see `decide_after_restores`."""
+    """RestoreUnfinished if a restore still has something to remove; see `decide_after_restores`."""
     restore = min(now.state.restores, default=None)
     if restore is not None:
         raise RestoreUnfinished(
@@ -66,7 +67,7 @@ def decide_after_restores(
 
 
 def finish_restore(ledger: Ledger, decider: str, restore: str) -> None:
-    """Removes what a decided restore takes back, and reports it done, unless it is."""
+    """Removes the files of what a decided restore undoes, and reports it done, unless it is."""
 
     def rule(now: Round) -> Outcome[Removed | None]:
         # Here the restore is on the timeline: that is what makes it one moment for readers. On a shared table this runs
@@ -159,7 +160,7 @@ def _decide_done(ledger: Ledger, decider: str, restore: str, removed: Removed) -
         done = now.time()
         name = TimelineFileName(restore, done, "restore", State.COMPLETED).format()
         lately = dict(sorted({**now.state.restored, restore: restoring}.items())[-limits.RESTORES_KEPT :])
-        state = now.timed(restores=without(now.state.restores, restore), restored=lately)
+        state = replace(now.state, last=now.time(), restores=without(now.state.restores, restore), restored=lately)
         metadata = _metadata(restore, plan.instants, removed)
         return Decision("restored", state, ((format_restore_metadata(metadata), name),), value=None)
 

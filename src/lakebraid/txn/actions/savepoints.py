@@ -68,7 +68,7 @@ def decide_savepoint(ledger: Ledger, decider: str, instant: str | None, *, comme
         made = Savepoint(pinned.request_time, moment, set_at, sum(map(len, files.values())), comment, user)
         return Decision(
             "savepoint",
-            now.timed(unpinned=_still_there(now)),
+            replace(now.state, last=now.time(), unpinned=_still_there(now)),
             ((format_savepoint_metadata(metadata), _file_name(pinned.request_time, set_at)),),
             value=made,
         )

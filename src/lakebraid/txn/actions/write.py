@@ -249,7 +249,7 @@ def _check_not_restored(now: Round, request_time: str) -> None:
     restore = find_restore(ledger.table, now.timeline(), request_time)
     if restore is not None:
         raise RolledBack(
-            f"The write {request_time} of {ledger.storage.url} was taken back by the restore {restore}, as was everything that "
+            f"The write {request_time} of {ledger.storage.url} was removed by the restore {restore}, as was everything that "
             "had not completed by the moment to which the table returned. Nothing of it is visible, now or later. Write "
             "again, if it is still wanted.",
             instant=request_time,

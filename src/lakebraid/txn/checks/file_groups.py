@@ -13,8 +13,8 @@ from lakebraid.format.names import MarkerName, parse_data_file
 from lakebraid.model.conflicts import (
     Begun,
     Clash,
-    Kind,
     Strategy,
+    WriteKind,
     candidates,
     find_clash,
     kind_of,
@@ -44,7 +44,7 @@ class Rivals:
     begun: Begun
     strategy: Strategy
     updates_allowed: bool
-    current: Kind = Kind.INGESTION
+    current: WriteKind = WriteKind.INGESTION
     is_blind: bool = False
     """Whether what this write holds is the same whatever others have written."""
     seen: frozenset[str] = frozenset()
@@ -95,9 +95,9 @@ class Rivals:
 
         One that began earlier and is published comes before ours in every order, and our base files hide its own. A
         compaction finds blind rows in the slice after it, whenever it was planned (RFC-66). Beside Apache Hudi a bucket
-        may get a second file id meanwhile, so there no rival is passed over.
+        may get a second file id while the write is open, so there no rival is passed over.
         """
-        if self.is_blind and kind_of(rival) is Kind.COMPACTION:
+        if self.is_blind and kind_of(rival) is WriteKind.COMPACTION:
             return True
         if not rival.is_completed or rival.request_time > self.begun.request_time:
             return False
@@ -121,7 +121,7 @@ def begun(now: Round, request_time: str) -> Begun:
     """What is under way at the moment a write begins; to be asked inside the decision that begins it."""
     if not now.is_shared:
         # Another process may decide it later, and tells no more than the time: by times the same is found. What is
-        # archived meanwhile is looked up in vain.
+        # archived since is looked up in vain.
         return Begun(request_time, None, now.state.archived)
     pending, timeline = {*now.state.open, *now.state.plans}, now.since(request_time)
     return Begun(request_time, frozenset(pending | {*pending_writes(timeline)}), timeline.first_active_write or "")
@@ -145,7 +145,7 @@ def _groups(ledger: Ledger, instant: Instant) -> list[GroupId]:
         metadata = load_commit(ledger.table, instant)
         written = [GroupId(p, s.file_id or "") for p, stats in metadata.write_stats.items() for s in stats]
         return written + [GroupId(p, file_id) for p, ids in metadata.replaced.items() for file_id in ids]
-    if kind_of(instant) is Kind.INGESTION:
+    if kind_of(instant) is WriteKind.INGESTION:
         # What it will touch is not known before it completes; what it has announced so far is.
         return [g for m in load_markers(ledger.storage, instant.request_time) if (g := _marked_group(m)) is not None]
     with contextlib.suppress(CorruptFile, ObjectNotFound):  # torn, or withdrawn: it will not be executed

@@ -21,7 +21,7 @@ from lakebraid.txn.ledger.rounds import Round
 
 
 @dataclass(slots=True)
-class Looked:
+class KeysSeen:
     """What a partial update knew when it looked which keys have a row."""
 
     position: str
@@ -54,7 +54,11 @@ class Looked:
             return
         timeline = now.since(self.position)
         if timeline.first_active_write != self.first_active:
-            raise _conflict(now, request_time, "writes that may have brought the same new keys were archived meanwhile")
+            raise _conflict(
+                now,
+                request_time,
+                "writes that may have brought the same new keys were archived before it could look at them",
+            )
         for instant in timeline.writes:
             if (instant.completion_time or "") > self.position and instant.request_time not in self.judged:
                 if _may_bring_the_same(now, instant, opened):

@@ -2,7 +2,7 @@
 """Where the ledger keeps which overwrite gave a partition its file ids: one immutable file, named in the state.
 
 The whole map is written before the decision that publishes an overwrite, under a name that is used once, and the state
-after that decision names it. A map names those before it, newest first, back to one that no restore can take back any more:
+after that decision names it. A map names those before it, newest first, back to one that no restore can remove any more:
 so a restore finds in it what the ids are to be again, and an archiver which maps are no longer needed.
 """
 
@@ -63,7 +63,7 @@ def load_newest_map(ledger: Ledger) -> ReplacedMap:
 
 
 def write_map(now: Round, request_time: str, old: ReplacedMap, partitions: Collection[str] | None) -> ReplacedMap:
-    """The map after an overwrite that began at `request_time`, of these partitions or of everything; it is there, and nobody
+    """The map after an overwrite that began at `request_time`, of these partitions or of everything; it is there, and no reader
     sees it before a decision names it.
     """
     before = old.before if old.name is None else (old.name, *old.before)

@@ -32,7 +32,9 @@ class TouchedKeys:
         own = by_group(files)
         timeline = now.since(self.request_time)
         if own and timeline.first_active_write != self.first_active:
-            raise self._conflict(now, "writes that may have changed the same rows were archived meanwhile")
+            raise self._conflict(
+                now, "writes that may have changed the same rows were archived before it could look at them"
+            )
         for instant in timeline.writes:
             is_newer = (instant.completion_time or "") > self.request_time and instant.request_time not in self.judged
             if not is_newer or instant.kind in SERVICES:

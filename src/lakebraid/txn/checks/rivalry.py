@@ -57,7 +57,7 @@ class Rivalry:
         is_partial: bool = False,
         same_keys: type[SameKeys] = SameKeys,
     ) -> None:
-        """`repeats`: whoever is refused does the same again at once, so rivals which would change nothing of it are no
+        """`repeats`: a write that is refused is done again at once, so rivals which would change nothing of it are no
         hindrance. A blind write needs to know nothing of the table, so that goes for all that began before it.
         """
         self._writer, self._overwrites, self._is_isolated, self._repeats = writer, overwrites, is_isolated, repeats
@@ -68,7 +68,7 @@ class Rivalry:
         self._looked_up: frozenset[GroupId] = frozenset()
         """File groups in which this write looked for rows. It may have found nothing to change there, and have no file."""
         self._chosen: frozenset[GroupId] = frozenset()
-        """The same, once it is certain that nobody looks again: what others do there from then on is in the way."""
+        """The same, once it is certain that no process looks again: what others do there from then on is in the way."""
         self._looked_seconds: float | None = None
         self._is_blind = repeats and not (config.is_placed or is_isolated or is_partial)
         is_clustered_by_others = config.lock_provider is not None and config.buckets is None
@@ -266,7 +266,7 @@ def check_updates(properties: Mapping[str, str], url: str, *, is_shared: bool) -
     if is_shared and allows_updates(properties) and not prefers_writers:
         raise InvalidArgument(
             f"{UPDATES} is SparkAllowUpdateStrategy, and Apache Hudi may cluster {url}, too: its clusterings drop rows that were "
-            f"written meanwhile, unless {STRATEGY} is {PREFERS_WRITERS} in its jobs. Nothing was begun. Set that here as well, "
+            f"written after they began, unless {STRATEGY} is {PREFERS_WRITERS} in its jobs. Nothing was begun. Set that here as well, "
             "or use SparkRejectUpdateStrategy.",
             setting=UPDATES,
         )

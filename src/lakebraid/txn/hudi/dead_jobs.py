@@ -58,7 +58,7 @@ def adopt_rollback(
 ) -> bool:
     """Takes over a rollback whose executor died; then finish it. False if he lives, it is done, or is not for us.
 
-    Not for us: a plan that cannot be read, and one that takes back what was published (that is the will of a person).
+    Not for us: a plan that cannot be read, and one that rolls back what was published (that is the will of a person).
     """
 
     def rule(now: Round) -> Outcome[bool]:

@@ -27,7 +27,7 @@ LOCK: Final = ".hoodie/.locks/table_lock.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class LockLease:
     """What the lock's object says."""
 
     owner: str
@@ -56,7 +56,7 @@ class LeaseHold:
     def __init__(self, storage: VersionedStorage, clock: Clock) -> None:
         self._storage, self._clock = storage, clock
         self._owner = str(uuid.UUID(hex=clock.token() + clock.token()))
-        self._held: tuple[Lease, Any] | None = None
+        self._held: tuple[LockLease, Any] | None = None
         self._changing = threading.Lock()
         self._over = threading.Event()
 
@@ -97,7 +97,7 @@ class LeaseHold:
             self._clock.sleep(pause_s * (0.5 + self._clock.random()))
             attempt += 1
 
-    def _take(self, found: tuple[Lease, Any] | None) -> bool:
+    def _take(self, found: tuple[LockLease, Any] | None) -> bool:
         if found is not None and found[0].owner == self._owner:
             self._held = found  # an answer of ours got lost
             return not found[0].may_be_taken(self._clock.now_ms())
@@ -118,8 +118,8 @@ class LeaseHold:
         self._held = None if mark is None else (lease, mark)
         return mark is not None
 
-    def _new(self) -> Lease:
-        return Lease(self._owner, self._clock.now_ms() + limits.LOCK_VALID_MS)
+    def _new(self) -> LockLease:
+        return LockLease(self._owner, self._clock.now_ms() + limits.LOCK_VALID_MS)
 
     def _keep(self) -> None:
         while not self._over.wait(limits.LOCK_RENEW_SECONDS):
@@ -138,7 +138,7 @@ class LeaseHold:
                     found = self._load()
                     if found is None or found[0].owner != self._owner or found[0].is_expired:
                         return
-                    expired = Lease(self._owner, found[0].valid_until_ms, is_expired=True)
+                    expired = LockLease(self._owner, found[0].valid_until_ms, is_expired=True)
                     if self._storage.replace_version(LOCK, _format(expired), found[1]) is not None:
                         return
                 except CorruptFile:
@@ -153,14 +153,14 @@ class LeaseHold:
             stacklevel=3,
         )
 
-    def _load(self) -> tuple[Lease, Any] | None:
+    def _load(self) -> tuple[LockLease, Any] | None:
         try:
             data, version = self._storage.read_version(LOCK, limits.LOCK_FILE_BYTES_MAX)
         except ObjectNotFound:
             return None
         return _parse(data, f"{self._storage.url}/{LOCK}"), version
 
-    def _held_too_long(self, found: tuple[Lease, Any] | None) -> StorageError:
+    def _held_too_long(self, found: tuple[LockLease, Any] | None) -> StorageError:
         lease = found[0] if found else None
         who = "others, one after the other" if lease is None else f"the writer {lease.owner}, {_until(lease)}"
         return StorageError(
@@ -172,15 +172,15 @@ class LeaseHold:
         )
 
 
-def _format(lease: Lease) -> bytes:
+def _format(lease: LockLease) -> bytes:
     record = {"expired": lease.is_expired, "validUntil": lease.valid_until_ms, "owner": lease.owner}
     return json.dumps(record, separators=(",", ":")).encode()
 
 
-def _parse(data: bytes, where: str) -> Lease:
+def _parse(data: bytes, where: str) -> LockLease:
     try:
         record = json.loads(data)
-        lease = Lease(record["owner"], record["validUntil"], is_expired=record["expired"] is True)
+        lease = LockLease(record["owner"], record["validUntil"], is_expired=record["expired"] is True)
         if isinstance(lease.owner, str) and type(lease.valid_until_ms) is int:
             return lease
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -189,7 +189,7 @@ def _parse(data: bytes, where: str) -> Lease:
     raise damaged(where, "it is no lock of Apache Hudi's StorageBasedLockProvider")
 
 
-def _until(lease: Lease) -> str:
+def _until(lease: LockLease) -> str:
     try:
         moment = dt.datetime.fromtimestamp(lease.valid_until_ms / 1000, dt.UTC)
     except (OverflowError, ValueError, OSError):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Apache Hudi's writers did beside us. They decide on the timeline and never look at the ledger, so each round, under
-Hudi's lock, holds the ledger's state against the timeline: what Hudi took back, finished or began counts.
+Hudi's lock, holds the ledger's state against the timeline: what Hudi rolled back, finished or began counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakebraid.table.restores import load_restore_plan
 from lakebraid.txn.ledger.entries import LedgerState, PendingPlan
 
 _VISIBLE_KINDS: Final = frozenset({"begin", "plan", "publish"})
-"""Decisions that add something to the table; taking back must stay possible whatever became of it."""
+"""Decisions that add something to the table; rollbacks and restores must stay possible whatever became of it."""
 
 
 def mind_others(table: TableAt, state: LedgerState) -> LedgerState:
@@ -71,7 +71,7 @@ def _timeline_beside(table: TableAt, state: LedgerState) -> Timeline:
 
 
 def check_settings(table: TableAt, kind: str) -> None:
-    """Raises if Hudi changed the table meanwhile so that this decision would be hidden or wrong (FORMAT, traps 3, 27)."""
+    """Raises if Hudi has changed the table since, so that this decision would be hidden or wrong (FORMAT, traps 3, 27)."""
     if kind not in _VISIBLE_KINDS:
         return
     now, properties = load_config(table.storage)
@@ -183,7 +183,7 @@ def stop_writers(table: TableAt, restore: str) -> None:
     """Takes what a restore names, and what has not completed, off the timeline while Hudi's lock is still ours.
 
     A job of Hudi asks for its inflight file before it completes, and for nothing else. If it were still there when the
-    lock passes on, the job could be told that its rows are in the table, and the restore would take them back.
+    lock passes on, the job could be told that its rows are in the table, and the restore would remove them.
     """
     named = {instant.request_time for instant in load_restore_plan(table, restore).instants}
     for state in (State.REQUESTED, State.INFLIGHT):  # of what is no longer requested no inflight file is made

@@ -306,7 +306,7 @@ def _entry(record: dict[str, Any]) -> Entry:
             is_fresh=state["is_fresh"] is True,
             replaced_file=None if state.get("replaced_file") is None else _text(state["replaced_file"]),
             decided={_text(w): Decided(_number(d[0]), _text(d[1])) for w, d in state.get("decided", {}).items()},
-            # Whoever made an entry without masks may have changed anything up to it.
+            # The process that made an entry without masks may have changed anything up to it.
             touched={int(n): mask_of_text(m) for n, m in state.get("touched", {record["number"]: "f" * 16}).items()},
         ),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from lakebraid.errors import DecisionUnknown, LakebraidError
 from lakebraid.format.times import format_instant_time, next_instant_time
@@ -212,10 +212,6 @@ class Round:
         files = tuple((parts[part], name) for part, name in applied.files)
         wanted = None if self._is_uncovered else Wanted(wish, parts, value_of)
         return Decision(kind, applied.state, files, value=value_of(applied.outcome), wanted=wanted, touches=0)
-
-    def timed(self, **changes: Any) -> LedgerState:
-        """The state with these changes, and with the time of this round given away."""
-        return replace(self.state, last=self.time(), **changes)
 
 
 Rule: TypeAlias = Callable[[Round], Outcome[T]]

@@ -61,7 +61,7 @@ def beat_first(storage: Storage, request_time: str) -> bool:
 def forget(storage: Storage, request_time: str, *, is_far: bool = False) -> None:
     """Removes the markers and the heartbeat of a write that is over; what is left behind does no harm.
 
-    Where calls take long nobody waits for it.
+    Where calls take long no caller waits for it.
     """
 
     def remove() -> None:

@@ -96,4 +96,7 @@ def _is_alive(driver: int) -> bool:
 
 
 if __name__ == "__main__":
-    keep_beating(**json.loads(sys.stdin.read()))
+    told = json.loads(sys.stdin.read())
+    keep_beating(
+        told["url"], told["options"], told["request_time"], told["interval_s"], note=told["note"], driver=told["driver"]
+    )

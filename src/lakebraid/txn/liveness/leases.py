@@ -143,7 +143,7 @@ def register_consumer(ledger: Ledger, name: str, position: str | None) -> str:
         if len(now.state.consumers) >= limits.CONSUMERS_MAX:
             raise InvalidArgument(
                 f"{ledger.storage.url} has {limits.CONSUMERS_MAX:,} consumers already. Nothing was changed. Drop those "
-                "that nobody uses: they hold files back.",
+                "that no process uses: they hold files back.",
                 path=ledger.storage.url,
             )
         return now.wished("consumer", consumer_wish(name, None, begin, now.number - 1), (b"",), lambda _: begin)

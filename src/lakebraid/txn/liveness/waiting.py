@@ -19,13 +19,13 @@ from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.markers import load_markers
 
 
-def stand_aside(ledger: Ledger, refused: WriteConflict, attempt: int) -> None:
+def stand_aside(ledger: Ledger, refused: WriteConflict) -> None:
     """Waits until no open write is seen at the file groups over which this one was refused, and not for long.
 
     Waiting writes look at random moments, and begin only if none was there twice in a row: so they seldom begin together.
     """
     groups = [GroupId(partition, file_id) for partition, file_id in refused.facts.get("groups") or ()]
-    left_seconds = min(limits.ASIDE_SECONDS * 2**attempt, limits.ASIDE_SECONDS_MAX)
+    left_seconds = limits.ASIDE_SECONDS
     times_free = 0
     while left_seconds > 0 and times_free < 2:
         pause_seconds = limits.ASIDE_LOOK_SECONDS * (0.2 + ledger.clock.random())

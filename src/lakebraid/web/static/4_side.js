@@ -29,9 +29,9 @@ function showDetails(side, data, i, choose) {
   const back = el("button", { type: "button", onclick: () => choose(null), title: "Back (Esc)", "aria-label": "Close details" }, "✕");
   const parts = [el("div", { class: "row" }, title, back)];
   if (i.problem) parts.push(el("p", { class: "callout warn" }, i.problem));
-  if (i.silent) parts.push(el("p", { class: "callout warn" }, "Its writer is silent: ", i.silent.beat_age_ms === null ? "no heartbeat is there" : `the last heartbeat was ${took(i.silent.beat_age_ms)} ago`, ". Whoever runs lakebraid rollback takes it back; none of its rows is visible."));
+  if (i.silent) parts.push(el("p", { class: "callout warn" }, "Its writer is silent: ", i.silent.beat_age_ms === null ? "no heartbeat is there" : `the last heartbeat was ${took(i.silent.beat_age_ms)} ago`, ". `lakebraid rollback` rolls it back; none of its rows is visible."));
   if (i.late) parts.push(el("p", { class: "callout" }, "Finished late: it began before the compaction ", link(data, i.late, choose), " was planned and completed after. Its log files do not belong to what that compaction merges; they land in the slice that it opened (RFC-66)."));
-  if (i.by) parts.push(el("p", { class: "callout warn" }, i.why?.why ?? "Aborted, refused because of a conflict, or given up after too long a silence.", i.why?.other && [" In the way: ", link(data, i.why.other, choose), i.why.other_writer ? ` of ${i.why.other_writer}.` : "."]), el("p", { class: "callout" }, "No reader has seen or will see a row of it. Taken back by ", link(data, i.by, choose), "."));
+  if (i.by) parts.push(el("p", { class: "callout warn" }, i.why?.why ?? "Aborted, refused because of a conflict, or given up after too long a silence.", i.why?.other && [" In the way: ", link(data, i.why.other, choose), i.why.other_writer ? ` of ${i.why.other_writer}.` : "."]), el("p", { class: "callout" }, "No reader has seen or will see a row of it. Rolled back by ", link(data, i.by, choose), "."));
   parts.push(facts(
     ["start", el("span", { class: "mono" }, clock(i.start))], ["completion", i.completion && el("span", { class: "mono" }, clock(i.completion))],
     [i.open ? "open for" : "took", took(i.t1 - i.t0)], [data.lanes[i.lane].service ? "service" : "writer", data.lanes[i.lane].name], ["operation", i.operation],
@@ -40,7 +40,7 @@ function showDetails(side, data, i, choose) {
     ["replaces", i.replaced && `${count(i.replaced)} file groups`], ["removed", i.removed !== undefined ? `${count(i.removed)} files` : undefined],
     ["note", i.note], ["instant", el("span", { class: "mono" }, i.start)],
   ));
-  if (i.victims?.length) parts.push(el("h3", {}, "Took back"), el("ul", { class: "things" }, some(i.victims, (v) => el("li", {}, link(data, v, choose)))));
+  if (i.victims?.length) parts.push(el("h3", {}, "Rolled back"), el("ul", { class: "things" }, some(i.victims, (v) => el("li", {}, link(data, v, choose)))));
   parts.push(...besides(data, i, choose), ...planOf(data, i), ...madeFiles(data, i));
   side.replaceChildren(...parts);
   return title;
@@ -79,7 +79,7 @@ function showNow(side, data, choose) {
   list("What to run", s.advice, (a) => el("li", {}, el("code", {}, a.command), el("small", {}, a.reason)));
   list("Open writes", s.writers, (w) => el("li", {}, link(data, w.instant, choose), " ", w.writer ?? "", " ", w.is_silent ? el("span", { class: "pill bad" }, "silent") : "", el("small", {}, `open for ${took(w.age_ms)}; `, w.beat_age_ms === null ? "no heartbeat" : `heartbeat ${took(w.beat_age_ms)} ago`), beat(w)));
   list("Plans", s.plans, (p) => el("li", {}, link(data, p.instant, choose, `${p.kind} ${clock(p.instant, false)}`), " ", el("span", { class: `pill ${p.is_claimed && !p.is_silent ? "good" : "wait"}` }, p.is_claimed ? (p.is_silent ? "executor silent" : "claimed") : "waits"), el("small", {}, `${p.groups === null ? "cannot be read" : `${count(p.groups)} file groups`}; planned ${took(p.age_ms)} ago${p.is_removable ? "; removable" : ""}`)));
-  list("Rollbacks under way", Object.entries(s.rollbacks), ([start, victim]) => el("li", {}, link(data, start, choose), el("small", {}, `takes back ${victim}`)));
+  list("Rollbacks under way", Object.entries(s.rollbacks), ([start, victim]) => el("li", {}, link(data, start, choose), el("small", {}, `rolls back ${victim}`)));
   list("Cleans under way", s.cleans, (start) => el("li", {}, link(data, start, choose)));
   list("Restores under way", s.restores, (start) => el("li", {}, link(data, start, choose)));
   list("Readers that hold files", s.leases, (h) => el("li", {}, h.name, el("small", {}, `reads as of ${clock(h.time)}, ${took(h.age_ms)} ago`)));

@@ -23,7 +23,7 @@ function take(model) {
   view.hover = null;
   titles(data);
   search(false);
-  // Whoever is reading or tabbing through the panel keeps it as it is until they leave.
+  // While a user reads or tabs through the panel it stays as it is.
   if (!$("side").contains(document.activeElement)) { if (view.selected) showDetails($("side"), data, view.selected, choose); else showNow($("side"), data, choose); }
   if (view.tab === "slices" && !$("slices").contains(document.activeElement)) showSlices($("slices"), data, $("find").value.trim().toLowerCase(), view.selected, choose);
   redraw();
@@ -46,7 +46,7 @@ function titles(data) {
   document.title = `${t.name} · lakebraid`;
   const used = new Set(data.instants.map((i) => i.style)), marks = [...Object.keys(KINDS).filter((k) => used.has(k) && k !== "other").map((k) => [KINDS[k].name, KINDS[k].shape, k])];
   if (data.instants.some((i) => i.open)) marks.push(["open", "open", "muted"]);
-  if (data.instants.some((i) => i.by)) marks.push(["refused or taken back", "cross", "rollback"]);
+  if (data.instants.some((i) => i.by)) marks.push(["refused or rolled back", "cross", "rollback"]);
   if (data.instants.some((i) => i.late)) marks.push(["late, next slice", "late", "late"]);
   if (!painter.colours.bg) painter.recolour();
   $("legend").replaceChildren(...marks.map(([name, shape, colour]) => el("span", {}, mark(shape, painter.colours[colour]), name)));
@@ -84,7 +84,7 @@ function draw() {
   overviewScale = drawOverview(strip, view);
   const [a, b] = view.scale.range();
   $("overview").setAttribute("aria-valuenow", String(Math.round(Math.max(0, Math.min(1, ((view.scale.low + view.scale.high) / 2 - a) / (b - a))) * 100)));
-  // For whoever watches the page from outside, such as a test.
+  // For what watches the page from outside, such as a test.
   window.lakebraidDrawn = { ms: performance.now() - started, at: performance.now(), places: painter.boxes.map(([x, y, x2, y2, i]) => [i.start, x + 5, x2 - 7, (y + y2) / 2]) };
 }
 
