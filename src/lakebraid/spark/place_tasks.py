@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from lakebraid.errors import InvalidArgument, LakebraidError
+from lakebraid.errors import InvalidArgument
 from lakebraid.model.file_sizing import Sizes
 from lakebraid.model.keys.buckets import bucket_ids
 from lakebraid.model.keys.keys import render_values
@@ -22,7 +22,7 @@ from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.ordering import Ints
 from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.spark.start.workers import spare_imports
-from lakebraid.spark.write_tasks import REPORT, gathered, path_number, streams
+from lakebraid.spark.write_tasks import Report, gathered, path_number, reported, streams
 from lakebraid.storage import Storage, open_storage
 from lakebraid.tasks.lookup.assign import Assigned, Find, Ground
 from lakebraid.tasks.lookup.changes import Piece, gather
@@ -191,23 +191,15 @@ def _reported(
     attempts_max: int,
     work: Callable[[Storage, int, pa.Table], list[StagedFile]],
 ) -> Iterator[pa.RecordBatch]:
-    """One row with the files of a task, or with an error that another attempt would meet again."""
-    context: Any = TaskContext.get()
-    partition, attempt = context.partitionId(), context.attemptNumber()
-    content: dict[str, Any] = {}
-    try:
+    """One row with the files of a task."""
+
+    def files(partition: int) -> Report:
         pieces = gathered(batches, partition)
-        if pieces is not None:
-            content = {"files": tuple(work(open_storage(plan.url, dict(plan.options)), partition, pieces))}
-    except InvalidArgument as error:
-        content = {"error": error}
-    except LakebraidError as error:
-        if attempt + 1 < attempts_max:
-            raise
-        content = {"error": error}
-    packed = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    arrays = [pa.array([value], field.type) for value, field in zip((partition, attempt, packed), REPORT, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, schema=REPORT)
+        if pieces is None:
+            return Report(partition)
+        return Report(partition, files=tuple(work(open_storage(plan.url, dict(plan.options)), partition, pieces)))
+
+    yield reported(attempts_max, files)
 
 
 def _split(rows: pa.Table, tasks: Ints, number: int) -> pa.RecordBatch:

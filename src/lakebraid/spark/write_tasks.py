@@ -73,23 +73,29 @@ def writer(plan: WritePlan, rules: TaskRules) -> Callable[[Iterator[pa.RecordBat
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_imports()
-        context: Any = TaskContext.get()
-        partition, attempt = context.partitionId(), context.attemptNumber()
-        try:
-            report = replace(_write(plan, rules, partition, batches), attempt=attempt)
-        except InvalidArgument as error:
-            report = Report(partition, attempt, error=error)
-        except LakebraidError as error:
-            if attempt + 1 < rules.attempts_max:
-                raise
-            report = Report(partition, attempt, error=error)
-        packed = pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
-        arrays = [
-            pa.array([value], field.type) for value, field in zip((partition, attempt, packed), REPORT, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=REPORT)
+        yield reported(rules.attempts_max, lambda partition: _write(plan, rules, partition, batches))
 
     return run
+
+
+def reported(attempts_max: int, work: Callable[[int], Report]) -> pa.RecordBatch:
+    """What a task tells the driver: what its work reports, or an error that another attempt would meet again.
+
+    Other errors are raised while Spark has attempts left.
+    """
+    context: Any = TaskContext.get()
+    partition, attempt = context.partitionId(), context.attemptNumber()
+    try:
+        report = replace(work(partition), attempt=attempt)
+    except InvalidArgument as error:
+        report = Report(partition, attempt, error=error)
+    except LakebraidError as error:
+        if attempt + 1 < attempts_max:
+            raise
+        report = Report(partition, attempt, error=error)
+    packed = pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
+    arrays = [pa.array([value], field.type) for value, field in zip((partition, attempt, packed), REPORT, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=REPORT)
 
 
 def reports(rows: pa.Table) -> list[Report]:
