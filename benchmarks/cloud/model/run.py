@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from benchmarks.cloud.model import asks, today
+from benchmarks.cloud.model import asks, without_asks
 from benchmarks.cloud.model.events import World
-from benchmarks.cloud.model.script import Decision, decisions, traced_commit
+from benchmarks.cloud.model.script import commit_without_asks
 from benchmarks.cloud.rig.latency import KINDS, Latencies
 from benchmarks.cloud.writers import COMMITS
 from benchmarks.suite.row import Row, percentile
@@ -22,12 +22,10 @@ Start = Callable[[World, int, Callable[[float], None]], None]
 """Lets so many writers begin in a world; they tell how long each commit took."""
 
 
-def start_today(
-    script: Sequence[Decision], world: World, writers: int, told: Callable[[float], None], commits: float = math.inf
-) -> None:
-    slots = today.Slots()
+def start_without_asks(world: World, writers: int, told: Callable[[float], None], commits: float = math.inf) -> None:
+    slots, script = without_asks.Slots(), commit_without_asks(8)
     for _ in range(writers):
-        world.start(today.Writer(world, slots, script, told, commits).run())
+        world.start(without_asks.Writer(world, slots, script, told, commits).run())
 
 
 def start_asks(world: World, writers: int, told: Callable[[float], None], **how: Any) -> None:
@@ -54,15 +52,14 @@ def play(start: Start, writers: int, latencies: Latencies, *, seconds: float = S
 
 
 def modelled(latencies: Latencies, counts: Sequence[int], seed: int) -> Iterator[Row]:
-    script = decisions(traced_commit(8, latencies if latencies.tail <= 1 else Latencies()))
     protocols: dict[str, Start] = {
-        "without asks": partial(start_today, script),
+        "without asks": start_without_asks,
         "asks, each": partial(start_asks, order="each"),
         "asks, group": partial(start_asks, order="group"),
         "asks, group, begun ahead": partial(start_asks, order="group", ahead=True),
     }
     for writers in (count for count in counts if count in COMMITS):
-        finite = partial(start_today, script, commits=COMMITS[writers])
+        finite = partial(start_without_asks, commits=COMMITS[writers])
         row = play(finite, writers, latencies, seconds=SECONDS_MAX, seed=seed)
         yield {"workload": "without asks, as many commits as measured", **row}
     for name, start in protocols.items():

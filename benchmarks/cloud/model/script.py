@@ -1,104 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A commit of the product as the model plays it: the requests of one that was traced, cut where the ledger decides.
+"""A commit as the product made it before decision 28: each decision is an entry of its own, each request waits for the one before.
 
-Nothing of it is written down here but how to tell an entry of the ledger from other objects: if a commit takes fewer
-requests some day, or sends some of them at once, the next trace says so.
+As traced on 2026-11-18, of 1,000 rows by a lone writer that had committed before.
 """
 
 from __future__ import annotations
 
-import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import NamedTuple
 
-import lakebraid as lb
-from benchmarks.cloud.rig.calls import TALLY, Call
-from benchmarks.cloud.rig.latency import Latencies
-from benchmarks.cloud.rig.storage import delayed
-from benchmarks.cloud.workloads import COLUMNS, TABLE, some_rows
 
-_ENTRY: Final = re.compile(r"/ledger/\d{20}$")
-Step = tuple[Call, ...]
-"""Requests that were under way at once."""
+class Sent(NamedTuple):
+    """One request, and what it is about if the model has to know: the ledger, an entry, the timeline, staged objects."""
+
+    kind: str
+    what: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`look` lists the ledger; with what `think` asks for the entry is made; if it is created, `rest` follows."""
 
-    before: tuple[Step, ...]
-    look: Step
-    think: tuple[Step, ...]
-    create: Step
-    rest: tuple[Step, ...]
+    before: tuple[Sent, ...]
+    think: tuple[Sent, ...]
+    rest: tuple[Sent, ...]
 
     @property
     def files(self) -> int:
-        """What others copy who find the entry before it is true."""
-        return sum(is_timeline_copy(call) for step in self.rest for call in step)
+        """What other processes copy if they find the entry before it is applied."""
+        return self.rest.count(COPY)
 
 
-def traced_commit(buckets: int, latencies: Latencies) -> list[Call]:
-    """The requests of one commit of 1,000 rows by a lone writer who has made others before."""
-    with delayed(latencies), tempfile.TemporaryDirectory(prefix="lakebraid-cloud-") as folder:
-        how = {"buckets": buckets, **TABLE}
-        with delayed(latencies.scaled(0)):
-            lb.Table.create(folder, COLUMNS, **how)
-        table = lb.Table.open(folder)
-        for stamp in (1, 2):
-            mark = TALLY.mark()
-            table.upsert(some_rows(1000, 10_000, stamp))
-        return TALLY.since(mark)
+LOOK, CREATE = Sent("list", "ledger"), Sent("put", "entry")
+TIMELINE, COPY, STAGE, SWEEP = Sent("list", "timeline"), Sent("copy"), Sent("put"), Sent("delete", "staged")
+_PROPERTIES, _HEARTBEAT, _MARKER, _DATA = Sent("get"), Sent("put"), Sent("put"), Sent("put")
+_CLOCK, _PARTITION, _MARKERS, _REMOVED = Sent("head"), Sent("head"), Sent("list"), Sent("delete")
 
 
-def decisions(calls: Sequence[Call]) -> list[Decision]:
-    """The parts of a commit; what follows one decision is its rest, up to the look of the next one."""
-    steps = _steps(calls)
-    creates = [at for at, step in enumerate(steps) if any(is_entry(call) for call in step)]
-    if not creates:
-        raise SystemExit("No entry of the ledger was created in the traced commit: adapt the model to the protocol.")
-    looks = [max(at for at in range(create) if _is_look(steps[at])) for create in creates]
-    found, begun = [], 0
-    for create, look, end in zip(creates, looks, [*looks[1:], len(steps)], strict=True):
-        parts = steps[begun:look], steps[look], steps[look + 1 : create], steps[create], steps[create + 1 : end]
-        before, look_step, think, create_step, rest = parts
-        found.append(Decision(tuple(before), look_step, tuple(think), create_step, tuple(rest)))
-        begun = end
-    return found
+def commit_without_asks(buckets: int) -> tuple[Decision, Decision]:
+    """Its beginning with the data files, and its publication: 20 requests, and two for each bucket."""
+    files = [request for _ in range(buckets) for request in (_MARKER, _DATA)]
+    begin = Decision((_PROPERTIES,), (TIMELINE, STAGE, _CLOCK), (LOOK, _HEARTBEAT, COPY, COPY, _PARTITION, *files))
+    publish = Decision((), (TIMELINE, STAGE), (LOOK, COPY, SWEEP, _MARKERS, _REMOVED))
+    return begin, publish
 
 
-def is_entry(call: Call) -> bool:
-    return call.kind == "put" and _ENTRY.search(call.name) is not None
-
-
-def is_look(call: Call) -> bool:
-    return call.kind == "list" and call.name.endswith("/ledger")
-
-
-def is_timeline_list(call: Call) -> bool:
-    return call.kind == "list" and call.name.endswith("/timeline")
-
-
-def is_timeline_copy(call: Call) -> bool:
-    return call.kind == "copy" and "/timeline/" in call.name
-
-
-def is_sweep(call: Call) -> bool:
-    return call.kind == "delete" and "/staged/" in call.name
-
-
-def _is_look(step: Step) -> bool:
-    return any(is_look(call) for call in step)
-
-
-def _steps(calls: Sequence[Call]) -> list[Step]:
-    """By overlap: a request belongs to the step before if it began before any of that had ended."""
-    steps: list[list[Call]] = []
-    for call in sorted(calls, key=lambda call: call.begin):
-        if steps and call.begin < min(one.end for one in steps[-1]):
-            steps[-1].append(call)
-        else:
-            steps.append([call])
-    return [tuple(step) for step in steps]
+def requests_of(script: Sequence[Decision]) -> list[Sent]:
+    """All requests of a commit that meets no other writer, in order."""
+    return [sent for d in script for sent in (*d.before, LOOK, *d.think, CREATE, *d.rest)]

@@ -30,10 +30,10 @@ from lakebraid.table.metadata.lookups import (
 )
 from lakebraid.table.metadata.opening import FOLDER
 from tests.hostile.attack import Target, target
+from tests.kit.made_metadata import TIME, TIMELINE, holds, maybe, new_url, opened, plus
 from tests.kit.metadata import data_files, tables_with_metadata
 from tests.kit.present import present
 from tests.kit.reference import DATA
-from tests.kit.tables.made_metadata import TIME, TIMELINE, holds, maybe, new_url, opened, plus
 
 pytestmark = pytest.mark.unit
 

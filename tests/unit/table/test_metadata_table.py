@@ -24,8 +24,8 @@ from lakebraid.table.metadata.lookups import (
 )
 from lakebraid.table.metadata.opening import FOLDER
 from tests.hostile.attack import target
+from tests.kit.made_metadata import LATER, LATEST, TIME, TIMELINE, Made, holds, opened, plus
 from tests.kit.present import present
-from tests.kit.tables.made_metadata import LATER, LATEST, TIME, TIMELINE, Made, holds, opened, plus
 
 pytestmark = pytest.mark.unit
 

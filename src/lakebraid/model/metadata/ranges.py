@@ -20,7 +20,7 @@ from lakebraid.model.metadata.value_types import NOTHING, ValueType, plain_arrow
 
 INDEXED_META: Final = ("_hoodie_commit_time", "_hoodie_partition_path", RECORD_KEY)
 INDEXED_COLUMNS: Final = 32
-"""How many columns Hudi indexes where nobody names them, its own three besides."""
+"""How many columns Hudi indexes where the table names none, its own three besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ColumnRange:
 
 
 def indexed_columns(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that Hudi indexes if nobody names any; `schema` is without Hudi's own columns."""
+    """The columns that Hudi indexes if the table names none; `schema` is without Hudi's own columns."""
     chosen = [field.name for field in schema if value_type(field.type) is not None]
     return (*INDEXED_META, *chosen[:INDEXED_COLUMNS])
 

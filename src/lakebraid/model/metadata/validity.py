@@ -2,7 +2,7 @@
 """Which instants of a metadata table count, and which of its files a reader takes (MDT, section 4).
 
 A metadata table is completed before the data table, so an instant that is done there may still be pending here: it is not seen
-then. One that the data table has completed and the metadata table has not means that somebody does not maintain it; what it
+then. One that the data table has completed and the metadata table has not means that some writer does not maintain it; what it
 says would be too little, so it is not asked.
 """
 
@@ -49,7 +49,7 @@ class Validity:
                 continue  # it was there when the metadata table was built
             if self.metadata.completion_of(instant.request_time) is None:
                 raise self.not_understood(
-                    f"the write {instant.request_time} is not in it, so somebody writes without maintaining it"
+                    f"the write {instant.request_time} is not in it, so a job writes without maintaining it"
                 )
 
     def is_valid(self, request_time: str) -> bool:

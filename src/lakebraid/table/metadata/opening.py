@@ -159,7 +159,7 @@ def load_slices(opened: MetadataTable, partition: str) -> list[FileSlice | None]
     if ids != expected or not ids or len(ids) > limits.METADATA_GROUPS_MAX:
         # A group that is missing would send keys to others: the number of groups decides where a key lies.
         raise opened.validity.not_understood(
-            f"its partition {partition} has the file groups {', '.join(ids)[:200] or 'of nobody'}"
+            f"its partition {partition} has the file groups {', '.join(ids)[:200] or '(none)'}"
         )
     take = partial(_slice, opened, partition, bases, logs)
     return [take(file_id) for file_id in ids]

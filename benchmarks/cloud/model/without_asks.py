@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Today's protocol: each decision is an entry of its own, and a writer that is beaten looks again (docs/spec/ledger.md)."""
+"""The protocol without asks: each decision is an entry of its own, and a writer that is beaten looks again (docs/spec/ledger.md)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.cloud.model.events import Process, Request, World
-from benchmarks.cloud.model.script import (
-    Decision,
-    Step,
-    is_entry,
-    is_look,
-    is_sweep,
-    is_timeline_copy,
-    is_timeline_list,
-)
-from benchmarks.cloud.rig.calls import Call
+from benchmarks.cloud.model.script import COPY, LOOK, SWEEP, TIMELINE, Decision, Sent
 
 
 @dataclass
@@ -70,8 +61,8 @@ class Writer:
         while self.commits > 0:
             begun, self.commits = self.world.now, self.commits - 1
             for decision in self.script:
-                for step in decision.before:
-                    yield [self._request(call) for call in step]
+                for sent in decision.before:
+                    yield [self._request(sent)]
                 yield from self._decide(decision)
             self.told(self.world.now - begun)
 
@@ -83,28 +74,23 @@ class Writer:
             attempt += 1
         mine = self._mine[-1]
         self.known, copies = mine, iter(range(decision.files))
-        for step in decision.rest:
-            answers = yield [self._request(call, mine, copies) for call in step]
-            looked = [answer for call, answer in zip(step, answers, strict=True) if is_look(call)]
-            if looked and max(looked) > mine:
-                yield from self._newest(max(looked))
+        for sent in decision.rest:
+            (answer,) = yield [self._request(sent, mine, copies)]
+            if sent == LOOK and answer > mine:
+                yield from self._newest(answer)
         self.true = max(self.true, mine)
 
     def _try(self, decision: Decision) -> Process:
-        answers = yield [self._request(call) for call in decision.look]
-        seen = [answer for call, answer in zip(decision.look, answers, strict=True) if is_look(call)]
-        yield from self._newest(max(seen))
+        (seen,) = yield [self._request(LOOK)]
+        yield from self._newest(seen)
         if self.known > self.true:
             yield from self._make_true(self.known)
         number = self.known + 1
-        for step in decision.think:
-            answers = yield [self._request(call) for call in step]
-            shown = [answer for call, answer in zip(step, answers, strict=True) if is_timeline_list(call)]
-            if shown and max(shown) > self.known:
+        for sent in decision.think:
+            (answer,) = yield [self._request(sent)]
+            if sent == TIMELINE and answer > self.known:
                 yield [Request("list")]  # something newer than the state: the whole timeline is loaded
-        create = Request("put", lambda: self.slots.create(number, decision.files))
-        answers = yield [create if is_entry(call) else self._request(call) for call in decision.create]
-        created = any(a for call, a in zip(decision.create, answers, strict=True) if is_entry(call))
+        (created,) = yield [Request("put", lambda: self.slots.create(number, decision.files))]
         if created:
             self._mine.append(number)
         return created
@@ -122,24 +108,19 @@ class Writer:
                 break
         self.true = number
 
-    def _request(self, call: Call, mine: int = 0, copies: Any = None) -> Request:
-        if is_look(call):
+    def _request(self, sent: Sent, mine: int = 0, copies: Any = None) -> Request:
+        if sent == LOOK:
             return Request("list", self.slots.newest)
-        if is_timeline_list(call):
+        if sent == TIMELINE:
             return Request("list", self.slots.visible)
-        if mine and is_timeline_copy(call):
+        if sent == COPY:
             file = next(copies)
             return Request("copy", lambda: self.slots.copy(mine, file))
-        if mine and is_sweep(call):
+        if sent == SWEEP:
             return Request("delete", self._sweep)
-        return Request(call.kind)
+        return Request(sent.kind)
 
     def _sweep(self) -> None:
         for number in self._mine:
             self.slots.swept[number - 1] = True
         self._mine = self._mine[-1:]
-
-
-def steps_of(script: Sequence[Decision]) -> list[Step]:
-    """All steps of a commit that meets nobody, in order."""
-    return [s for d in script for s in (*d.before, d.look, *d.think, d.create, *d.rest)]
