@@ -5,7 +5,7 @@ LAKEBRAID_EFFORT=20    twenty times as many examples, lives, schedules and damag
 LAKEBRAID_SEED=4711    random tests begin with this seed; `new` draws one
 
 Without a seed they try the same each time, so that a run says something about the change that was made; only the tests
-whose names say that their histories are new draw seeds of their own. A test that fails says how to play it again:
+whose names say that their histories are new begin with a seed of the commit that is checked out: two runs of one commit try the same. A test that fails says how to play it again:
 `again` tells that to tests/conftest.py.
 """
 
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import time
 from collections.abc import Iterable, Iterator, MutableMapping
+from pathlib import Path
 
 _EFFORT, _SEED = "LAKEBRAID_EFFORT", "LAKEBRAID_SEED"
 
@@ -46,6 +48,16 @@ def read_seed(environment: MutableMapping[str, str]) -> int | None:
 def new_seed() -> int:
     """One that nobody has tried."""
     return time.time_ns() // 1_000_000
+
+
+def seed_of_commit(folder: Path = Path(__file__).parent) -> int:
+    """One that other commits do not have; a new one where no commit is checked out."""
+    command = ["git", "rev-parse", "--verify", "HEAD"]
+    try:
+        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        found = ""
+    return int(found[:10], 16) if found else new_seed()
 
 
 EFFORT = read_effort(os.environ)

@@ -168,8 +168,8 @@ REACHED = {
 
 
 def fresh_seed() -> int:
-    """New seeds each time: a failure prints the seed, and the seed is the bug."""
-    first = effort.first_seed(effort.new_seed())
+    """New seeds with each commit: a failure prints the seed, and the seed is the bug."""
+    first = effort.first_seed(effort.seed_of_commit())
     effort.playing(first)
     return first
 

@@ -59,6 +59,18 @@ def test_a_new_seed_is_the_same_for_all_processes_of_a_run() -> None:
     assert effort.read_seed(environment) == seed
 
 
+def test_the_seed_of_a_commit_is_the_same_in_each_run_and_another_after_the_next_commit(tmp_path: Path) -> None:
+    assert effort.seed_of_commit(tmp_path) > 1_700_000_000_000, "nothing is checked out: by the clock"
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    seeds = []
+    for text in ("one", "two"):
+        subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message", text], check=True)
+        seeds.append(effort.seed_of_commit(tmp_path))
+        assert effort.seed_of_commit(tmp_path) == seeds[-1] < 1 << 40
+    assert seeds[0] != seeds[1]
+
+
 @pytest.mark.usefixtures("as_in_ci")
 def test_the_usual_effort_is_what_ci_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (effort.read_effort({}), effort.read_seed({})) == (1, None)
