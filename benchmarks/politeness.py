@@ -11,7 +11,7 @@ way, and nothing else that the machine does changes it. The same seed gives the 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +32,7 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.create import create_table
+from lakebraid.txn.ledger import asking
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import Heartbeat
 from lakebraid.writing import gate, retry
@@ -76,6 +77,45 @@ class World:
             self.seconds, _, sleeper = heappop(self._sleeping)
             sleeper.switch()
 
+    def side_by_side(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """What the calls give that a writer makes at once."""
+        caller, left = getcurrent(), len(calls)
+        if caller.parent is not self._hub or left < 2:
+            return [call() for call in calls]
+        found: list[Any] = [None] * left
+        failed: list[Exception] = []
+
+        def make(at: int) -> None:
+            nonlocal left
+            try:
+                found[at] = calls[at]()
+            except Exception as error:  # noqa: BLE001 - raised in the caller's greenlet
+                failed.append(error)
+            left -= 1
+            if not left:
+                self._wake_at(self.seconds, caller)
+
+        for at in range(left):
+            self.spawn(partial(make, at))
+        self._hub.switch()
+        if failed:
+            raise failed[0]
+        return found
+
+    def behind(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Begins what goes on behind a writer's back; what is given back returns once it is done."""
+        if getcurrent().parent is not self._hub:
+            work()
+            return lambda: None
+        begun = greenlet(work, self._hub)
+        self._wake_at(self.seconds, begun)
+
+        def join() -> None:
+            while not begun.dead:
+                self.sleep(0.001)
+
+        return join
+
     def _wake_at(self, seconds: float, sleeper: greenlet) -> None:
         self._count += 1
         heappush(self._sleeping, (seconds, self._count, sleeper))
@@ -112,6 +152,13 @@ class SlowStorage:
         self.url, self.clock = storage.url, clock
         self.base_files = 0
         """So many were put, also in vain."""
+        self.calls = 0
+
+    def side_by_side(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        return self._clock.world.side_by_side([partial(work, item) for item in items])
+
+    def behind(self, run: Callable[[], None]) -> Callable[[], None]:
+        return self._clock.world.behind(run)
 
     def create(self, name: str, data: bytes) -> None:
         if name.endswith(".parquet"):
@@ -125,6 +172,7 @@ class SlowStorage:
 
     def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         # Half of the way there, half of it back: others come in between.
+        self.calls += 1
         half = self._case.call_seconds * (0.5 + self._clock.random()) / 2
         self._clock.sleep(half)
         try:
@@ -154,7 +202,7 @@ class Case:
     sleeps: bool = False
     """Whether a writer began, put its files down and does not go on."""
     found: dict[str, list[float]] = field(
-        default_factory=lambda: {"write": [], "refused": [], "service": [], "rounds": [], "base files": []}
+        default_factory=lambda: {name: [] for name in ("write", "refused", "service", "rounds", "base files", "calls")}
     )
 
     def run(self, seed: int) -> dict[str, list[float]]:
@@ -192,6 +240,7 @@ class Case:
             except WriteConflict:
                 self.found["refused"].append(clock.monotonic() - at)
         self.found["base files"].append(slow.base_files)
+        self.found["calls"].append(slow.calls)
 
     def _compact(self, storage: MemoryStorage, clock: WorldClock, began: float) -> None:
         table = _opened(SlowStorage(storage, clock, self), clock)
@@ -234,6 +283,7 @@ CASES: Final[dict[str, Callable[[], Case]]] = {
     "a compaction beside 8 small writers": partial(_BESIDE, seconds=20, call_seconds=0.005, think_seconds=0.1),
     "one that looks for 2 s beside 8": partial(_BESIDE, seconds=40, think_seconds=2.0),
     "16 small writers that ask": partial(Case, 16, 10, {"buckets": 4}, seconds=20),
+    "64 small writers that ask": partial(Case, 64, 10, {"buckets": 4}, seconds=20, call_seconds=0.04),
     "8 optimistic writers, logs": partial(Case, 8, 100, {"buckets": 4} | _OCC, seconds=30),
     "8 optimistic writers, rewrites": _REWRITES,
     "8 optimistic writers, one asleep": partial(_REWRITES, sleeps=True),
@@ -242,6 +292,10 @@ CASES: Final[dict[str, Callable[[], Case]]] = {
 
 def _ignored(*_: Any) -> bool:
     return False
+
+
+def _no_seconds(*_: Any) -> float:
+    return 0.0
 
 
 def _random_pause(ledger: Ledger, _: Any) -> None:
@@ -260,6 +314,8 @@ VARIANTS: Final[dict[str, list[tuple[Any, str, Any]]]] = {
     "every entry is applied by all": [(limits, "ASK_HELP_FILES_MAX", 10**9)],
     "looks five times as often": [(limits, "ASK_POLL_SECONDS", (0.004, 0.012))],
     "looks five times as seldom": [(limits, "ASK_POLL_SECONDS", (0.1, 0.3))],
+    "looks at even intervals": [(limits, "ASK_POLL_SHARE", 0.0)],
+    "looks while files are copied": [(asking, "_applying_seconds", _no_seconds), (limits, "ASK_POLL_SHARE", 0.0)],
     "refused: at once again": [(retry, "stand_aside", _ignored)],
     "refused: random pause": [(retry, "stand_aside", _random_pause)],
     "refused: half a second": [(limits, "ASIDE_SECONDS", 0.5)],
@@ -283,7 +339,10 @@ TRIED: Final = {
         "every entry is applied by all",
         "looks five times as often",
         "looks five times as seldom",
+        "looks at even intervals",
+        "looks while files are copied",
     ),
+    "64 small writers that ask": ("as it is", "looks at even intervals", "looks while files are copied"),
     "8 optimistic writers, logs": ("as it is", "no turns"),  # none is refused: whole rows in log files go by each other
     "8 optimistic writers, rewrites": tuple(
         name
@@ -298,6 +357,7 @@ TRIED: Final = {
 def changed(variant: str, case: Case) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(Heartbeat, "run", lambda _: None))  # of threads, which have another time
+        stack.enter_context(patch("os.cpu_count", lambda: 1))  # nor may merges be done in threads
         stack.enter_context(patch.object(limits, "REWRITTEN_BYTES_PER_SECOND", case.bytes_per_second))
         for home, name, value in VARIANTS[variant]:
             stack.enter_context(patch.object(home, name, value))
@@ -324,6 +384,7 @@ def main() -> None:
 def _shown(found: dict[str, list[float]], seconds: float) -> str:
     took = sorted(found["write"])
     text = f"{len(took) / seconds:6.2f} commits/s, median {_at(took, 0.5):6.2f} s, p99 {_at(took, 0.99):6.2f} s, {len(found['refused'])} refused"
+    text += f", {sum(found['calls']) / max(len(took), 1):.0f} calls per commit"
     if sum(found["base files"]):
         text += f", {sum(found['base files']) / len(took):.1f} base files put per commit"
     if found["service"]:

@@ -214,6 +214,9 @@ ASK_POLL_SECONDS: Final = (0.02, 0.06)
 commits a second with asks and 4.2 without; 10.2 if they look five times as often, 8.8 if five times as seldom. This and what is said
 of the next four: benchmarks/politeness.py, two seeds, 2026-11-19."""
 
+ASK_POLL_SHARE: Final = 0.2
+"""And at least this share of what it has waited since something happened: long waits cost few looks, and end a fifth later at most."""
+
 ASK_HELP_SECONDS: Final = 0.3
 """After this time a process that has asked decides by itself, though an older ask is there whose author should do so. If it does so
 at once, the slowest commit in a hundred of these writers takes 11.9 s instead of 8.7; after a second, 8.8."""

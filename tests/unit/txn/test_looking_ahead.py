@@ -135,6 +135,28 @@ def test_a_process_whose_clock_has_been_set_ahead_gives_nobody_a_time(storage: M
     begin_write(on, "right again")
 
 
+@pytest.mark.usefixtures("every_call_is_slow")
+def test_a_process_asks_for_its_first_beginning_where_others_have_just_decided(storage: MemoryStorage) -> None:
+    """The entries of others show that its clock is right; else it has to win a slot against all of them by itself."""
+    begin_write(near(storage), "another")
+    new = Ledger(TableAt(storage, load_config(storage)[0], storage.clock))
+    new.newest()
+    assert new.asks
+
+
+@pytest.mark.usefixtures("every_call_is_slow")
+@pytest.mark.parametrize("ahead_ms", [limits.CLOCK_AHEAD_MS_MAX + 10_000, -limits.CLOCK_AHEAD_MS_MAX])
+def test_entries_of_others_never_show_that_a_clock_which_is_ahead_is_right(
+    storage: MemoryStorage, ahead_ms: int
+) -> None:
+    begin_write(near(storage), "another")
+    clock = SkewedClock(storage.clock)
+    clock.ahead_ms = ahead_ms
+    new = Ledger(TableAt(storage, load_config(storage)[0], clock))
+    new.newest()
+    assert new.asks == (ahead_ms < 0)
+
+
 def test_that_a_beginning_means_nothing_stays_known_whatever_is_looked_at_before_it_is_asked_for(
     storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import DecisionUnknown, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
+from lakebraid.format.timeline.publication import completed_files
 from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.tries import Patience
@@ -118,7 +119,7 @@ def _told(
 ) -> Already[T] | None:
     is_own = ledger.entered is not None and ledger.entered.number == told.number
     if not (asked.lazily and wanted.wish.kind == BEGINNING):
-        _await_applied(ledger, told.number)
+        _await_applied(ledger, entry, told.number)
     attempted.wish = ""
     if told.outcome == AGAIN:
         return None
@@ -145,7 +146,7 @@ def _further(
     """The newest entry, after a process whose wish is undecided has decided all asks that are there, or has let others do so."""
     clock, rank = ledger.clock, _rank(ledger, entry, attempted)
     if rank is None:
-        _poll(clock)
+        _poll(clock, since)
         return ledger.newest()
     turn_seconds = patience_seconds(ledger.watch.turns) if ledger.watch.turns else 0.0
     until = since + max(_help_seconds(ledger, entry, rank), turn_seconds)
@@ -160,23 +161,29 @@ def _further(
 
         is_made = ledger.decide_asks(entry, attempted, shown, lazily=asked.lazily and wanted.wish.kind == BEGINNING)
         return ledger.known if is_made and ledger.known is not None else ledger.newest()
-    _poll(clock)
+    seconds = min(_applying_seconds(ledger, entry), until - clock.monotonic()) if rank else 0.0
+    _poll(clock, since, seconds)
     while rank and clock.monotonic() < until and not ledger.watch.peek(entry.number + 1):
-        _poll(clock)
+        _poll(clock, since)
     return ledger.newest()
 
 
-def _await_applied(ledger: Ledger, number: int) -> None:
-    """Returns once an entry is applied: a process is told of its outcome no sooner (LEDGER, G7)."""
-    until = ledger.clock.monotonic() + limits.ASK_HELP_SECONDS
+def _await_applied(ledger: Ledger, entry: Entry, number: int) -> None:
+    """Returns once the newest entry, or one before it, is applied: a process is told of its outcome no sooner (LEDGER, G7)."""
+    ledger.applied = max(ledger.applied, entry.number - 1)
+    clock = ledger.clock
+    since = clock.monotonic()
+    until = since + _patience_seconds(entry, 8 * clock.random())
+    if number > ledger.applied and (seconds := _applying_seconds(ledger, entry)):
+        clock.sleep(seconds)
     while number > ledger.applied:
         if mark_name(number) in ledger.watch.names or ledger.watch.has(mark_name(number)):
             ledger.applied = max(ledger.applied, number)
-        elif ledger.clock.monotonic() > until:
+        elif clock.monotonic() > until:
             entry = ledger.settled()
             ledger.applied = max(ledger.applied, entry.number)
         else:
-            _poll(ledger.clock)
+            _poll(clock, since)
 
 
 def unknown_decision(url: str, reason: str) -> DecisionUnknown:
@@ -195,11 +202,31 @@ def _help_seconds(ledger: Ledger, entry: Entry, rank: int) -> float:
         ledger.applied = max(ledger.applied, entry.number)
     if not rank and (is_applied or len(entry.files) <= limits.ASK_HELP_FILES_MAX):
         return 0.0
-    applying = 0.0 if is_applied else limits.ASK_HELP_SECONDS_FILE * len(entry.files)
-    return limits.ASK_HELP_SECONDS + applying + limits.ASK_HELP_SECONDS_EACH * rank
+    return (
+        limits.ASK_HELP_SECONDS + limits.ASK_HELP_SECONDS_EACH * rank if is_applied else _patience_seconds(entry, rank)
+    )
 
 
-def _poll(clock: Clock) -> None:
-    """Waits a moment between two looks."""
+def _patience_seconds(entry: Entry, rank: float) -> float:
+    """How long the process that made an entry is left alone with its copies by the one of this rank among those that wait."""
+    copying = limits.ASK_HELP_SECONDS_FILE * _copies_in_a_row(entry)
+    return limits.ASK_HELP_SECONDS + copying + limits.ASK_HELP_SECONDS_EACH * rank
+
+
+def _applying_seconds(ledger: Ledger, entry: Entry) -> float:
+    """About how long its process still copies the files of the newest entry: to look before that is in vain."""
+    if entry.number <= ledger.applied or mark_name(entry.number) in ledger.watch.names:
+        return 0.0
+    return _copies_in_a_row(entry) * ledger.company.call_seconds_mean
+
+
+def _copies_in_a_row(entry: Entry) -> int:
+    completed = len(completed_files([target for _, target in entry.files])) if entry.since is None else 0
+    return completed + -(-(len(entry.files) - completed) // limits.STORE_CALLS_AT_ONCE_MAX)
+
+
+def _poll(clock: Clock, since: float, seconds: float = 0.0) -> None:
+    """Waits a moment between two looks, the longer the longer it has waited, and so many seconds at least."""
     least, most = limits.ASK_POLL_SECONDS
-    clock.sleep(least + (most - least) * clock.random())
+    moment = least + (most - least) * clock.random()
+    clock.sleep(max(moment, seconds, limits.ASK_POLL_SHARE * (clock.monotonic() - since)))

@@ -36,12 +36,18 @@ class Company:
     call_seconds: tuple[float, ...] = ()
     """How long the last listings of the ledger took."""
     clock_offset_ms: float | None = None
-    """By how much this machine's clock was ahead of one that only runs, when it was last found not to be ahead of the storage's."""
+    """By how much this machine's clock was ahead of one that only runs, when a new entry last showed that it is not ahead of the
+    storage's: of this process or of another, so that a process asks from its first write on where others are at work."""
 
     @property
     def is_far(self) -> bool:
         """Whether calls take so long that a lost round, or a call that could go on beside another, is dear: each of the last ones."""
         return min(self.call_seconds, default=0.0) >= limits.ASK_CALL_SECONDS_MIN
+
+    @property
+    def call_seconds_mean(self) -> float:
+        """How long a call takes, by the last listings."""
+        return sum(self.call_seconds) / max(len(self.call_seconds), 1)
 
     def is_clock_right(self, clock: Clock) -> bool:
         """Whether this machine's clock is known not to be ahead of the storage's: other processes may get their times from it.
@@ -69,8 +75,8 @@ class Watch:
     turns: list[str] = field(default_factory=list)
     """Marks of those who ask for their turn, as the last listing showed them."""
     _peeked: Entry | None = None
-    _newest_ms: int = 0
-    """When the newest entry was made that the last listing showed, by the storage's clock."""
+    _is_recent: bool = False
+    """Whether the newest entry that the last listing showed is so young by this machine's clock that the clock is right."""
 
     def newest(self) -> Entry:
         """The newest entry; `GENESIS` if nothing was ever decided here."""
@@ -116,9 +122,8 @@ class Watch:
     def counts(self, mine: Entry) -> bool:
         """Whether an entry that was created means something: not if its slot had been trimmed (LEDGER, H2)."""
         is_newest = self.numbers_after(mine.number - 1)[-1:] == [mine.number]
-        if is_newest:
-            is_right = self.clock.now_ms() - self._newest_ms <= limits.CLOCK_AHEAD_MS_MAX
-            self.company.clock_offset_ms = _offset_ms(self.clock) if is_right else None
+        if is_newest and not self._is_recent:
+            self.company.clock_offset_ms = None
         return is_newest or self.newest().floor <= mine.number
 
     def note(self, mine: Entry) -> None:
@@ -137,7 +142,9 @@ class Watch:
             with contextlib.suppress(StorageError):
                 self.storage.delete(stale)
         entries = sorted((n, info.modified_ms) for info in infos if (n := parse_entry_name(info.name)) is not None)
-        self._newest_ms = entries[-1][1] if entries else 0
+        self._is_recent = bool(entries) and self.clock.now_ms() - entries[-1][1] <= limits.CLOCK_AHEAD_MS_MAX
+        if self._is_recent:
+            self.company.clock_offset_ms = _offset_ms(self.clock)
         return [number for number, _ in entries]
 
     def numbers_below(self, number: int) -> Iterator[int]:
