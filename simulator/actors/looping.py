@@ -24,8 +24,10 @@ def loop(scene: Scene, process: Process, rounds: int) -> None:
     """Most writes follow at once; now and then the writer rests for so long that what it has begun is rolled back."""
     writing = product.new_writing(scene, process)
     series, rng = Series(writing), process.rng
+    has_batches = rng.random() < 0.4
     for number in range(3 * rounds):
-        changes, request = drawn_changes(scene, rng, f"{process.name}-{number}"), WriteRequest(writer=process.name)
+        changes = drawn_changes(scene, rng, f"{process.name}-{number}")
+        request = WriteRequest(writer=process.name, batch=number if has_batches else None)
         files = Writer(scene, process, new_ledger(scene, process), f"{process.name}-{number}")
         LoopSession(scene, process, writing, series).run_next(request, changes, files.write_files)
         rest = rng.random()
@@ -59,6 +61,8 @@ class LoopSession(product.Session):
         if ahead is not None:
             scene.mark("begun ahead" if txn.begun.token == ahead.token else "begun ahead, and not used")
         scene.tell("called", txn.instant, called)
+        if request.batch is not None:
+            scene.batches[txn.instant] = self._process.name, request.batch
         intent = scene.oracle.intend(txn.instant, self._process.name, changes)
         placement = txn.begun.placement if scene.setting.fixed else Placement()
         self._finish(txn, intent, write(txn.instant, changes, partial(product._placed, placement)))

@@ -171,8 +171,7 @@ class Ahead:
         """Its beginning, for one caller; None if it cannot be used, or not with these settings. Then it is rolled back."""
         if self._process != os.getpid() or self._begun is None or not self._claim.acquire(blocking=False):
             return None
-        is_fresh = self._writing.clock.monotonic() - self._since < limits.AHEAD_IDLE_SECONDS
-        if is_fresh and (config, properties) == self._settings:
+        if self._is_fresh() and (config, properties) == self._settings:
             with contextlib.suppress(LakebraidError):
                 return self._settled(self._begun)
         Behind(self._writing.storage, self._roll_back)
