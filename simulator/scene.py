@@ -224,6 +224,7 @@ def _bounds(setting: Setting) -> dict[str, Any]:
         "CLEAN_FILES_MAX": setting.clean_files,
         "ASK_ENTRIES_MAX": setting.ask_entries,
         "ASKS_DECIDED_MAX": setting.asks_decided,
+        "AHEAD_IDLE_SECONDS": setting.timeout_ms / 4000,
         "ASK_CALL_SECONDS_MIN": 0.0 if setting.eager else float("inf"),
     }
 

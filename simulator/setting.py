@@ -106,7 +106,7 @@ def drawn(seed: int) -> Setting:
     is_placed = rng.random() < 0.12 and not setting.shared and not setting.fixed
     setting = with_clustering(setting, rng) if is_placed else with_capture(setting, Random(seed * 211 + 29))
     setting = with_asks(with_optimism(setting, Random(seed * 401 + 53)), Random(seed * 307 + 41))
-    return with_groups(setting, Random(seed * 409 + 59))
+    return with_loops(with_groups(setting, Random(seed * 409 + 59)), Random(seed * 431 + 61))
 
 
 def with_optimism(setting: Setting, rng: Random) -> Setting:
@@ -121,6 +121,14 @@ def with_asks(setting: Setting, rng: Random) -> Setting:
         return setting
     entries, decided = rng.choice((1, 2, 4, 16)), rng.choice((1, 2, 8, 256))
     return replace(setting, eager=True, ask_entries=entries, asks_decided=decided)
+
+
+def with_loops(setting: Setting, rng: Random) -> Setting:
+    """The same, in some worlds with asks, with writers that begin their next write ahead."""
+    if not setting.eager or setting.placed or rng.random() >= 0.35:
+        return setting
+    loops = [("looper", rng.randrange(1, 4)) for _ in range(rng.choice((1, 2, 3)))]
+    return replace(setting, actors=(*setting.actors, *loops))
 
 
 def with_groups(setting: Setting, rng: Random) -> Setting:

@@ -5,6 +5,7 @@
     python -m benchmarks.cloud --quick                            # a minute or so
     python -m benchmarks.cloud --parts injected --lognormal --writers 1 4 16 64
     python -m benchmarks.cloud --only writers --orders each group --buckets 8 64
+    python -m benchmarks.cloud --only commits ahead               # writers that begin their next write ahead
     python -m benchmarks.cloud --parts model                      # 1 to 256 writers, today's protocol and the one with asks
     python -m benchmarks.cloud --parts s3 delta --faults 0.01     # a real S3 server behind the slow proxy; delta-rs beside
     python -m benchmarks.cloud --parts torture                    # five minutes of kills and stops on that server
@@ -61,7 +62,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=["injected", "model"], metavar="PART")
     parser.add_argument("--quick", action="store_true", help="small sizes: a minute or so")
     parser.add_argument("--lognormal", action="store_true", help=f"p99 of a request is {TAIL:g} times the median")
-    parser.add_argument("--only", nargs="+", choices=("commits", "reads", "writers"), metavar="WORK")
+    parser.add_argument("--only", nargs="+", choices=("commits", "reads", "writers", "ahead"), metavar="WORK")
     parser.add_argument("--writers", type=int, nargs="+", help="how many at once; 1 4 16 64 unless told")
     parser.add_argument("--buckets", type=int, nargs="+", default=[BUCKETS], help="of the tables of many writers")
     parser.add_argument("--orders", nargs="+", choices=(EACH, GROUP), default=[EACH], help="in which commits appear")
@@ -134,6 +135,9 @@ def _on(ground: Ground, asked: argparse.Namespace) -> Iterator[Row]:
             ground, counts, quick=asked.quick, seed=asked.seed, buckets=asked.buckets, orders=asked.orders
         ),
     }
+    works["ahead"] = lambda: contention(
+        ground, counts, quick=asked.quick, seed=asked.seed, buckets=asked.buckets, orders=asked.orders, is_ahead=True
+    )
     for name in asked.only or works:
         for row in works[name]():
             yield {"ground": ground.title} | row

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from benchmarks.cloud.rig.grounds import Ground
 from benchmarks.suite.row import Row, percentile
 
 COLUMNS = "id bigint, ts bigint, writer int, note string"
+AHEAD_AFTER = 2
+"""A writer whose writes follow on one another begins its third one ahead."""
 TABLE: dict[str, Any] = {"record_keys": "id", "ordering_fields": "ts"}
 
 
@@ -34,19 +37,27 @@ def some_rows(count: int, keys: int, stamp: int, writer: int = 0, seed: int = 0)
 
 
 def lone_commits(ground: Ground, *, quick: bool) -> Iterator[Row]:
-    """One process, one commit of 1,000 rows after the other: opened before, as a job that goes on has it."""
-    for buckets, times in ((8, 3), (64, 1)) if quick else ((8, 10), (64, 4)):
-        name = f"lone-{buckets}"
+    """One process, one commit of 1,000 rows after the other: opened before, as a job that goes on has it. Each by itself, then each
+    begun while the one before is published.
+    """
+    sizes = ((8, 3), (64, 1)) if quick else ((8, 10), (64, 4))
+    for (buckets, times), is_ahead in product(sizes, (False, True)):
+        name = f"lone-{buckets}-{is_ahead}"
         ground.make(name, COLUMNS, buckets=buckets, **TABLE).upsert(some_rows(1000, 10_000, 1))
         with ground.slow():
             table = ground.opened(name)
-            table.upsert(some_rows(1000, 10_000, 2))  # what the process has to learn once is no part of a commit
+            writer = table.writer("lone") if is_ahead else table
+            for _ in range(AHEAD_AFTER):  # what the process has to learn once is no part of a commit
+                writer.upsert(some_rows(1000, 10_000, 2))
             batches = [some_rows(1000, 10_000, 3 + turn, seed=turn) for turn in range(times)]
-            row = _measured(ground, [partial(table.upsert, batch) for batch in batches])
+            row = _measured(ground, [partial(writer.upsert, batch) for batch in batches])
+            if isinstance(writer, lb.Writer):
+                writer.close()
         newest = ground.direct(name).to_arrow(columns=["ts"])["ts"].to_pylist()
         if max(newest) != 2 + times:
             raise SystemExit("The last acknowledged rows are not there.")
-        yield {"workload": f"commit of 1,000 rows, {buckets} buckets", "writers": 1, **row}
+        how = ", begun ahead" if is_ahead else ""
+        yield {"workload": f"commit of 1,000 rows, {buckets} buckets{how}", "writers": 1, **row}
 
 
 def reads(ground: Ground, *, quick: bool) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from lakebraid.txn.ledger.rounds import Already, Attempted
 from simulator.actors import hudi, placing, services
 from simulator.actors.asking import ask, mirror, mirror_once, read, read_as_hudi, travel
 from simulator.actors.compacting import compact
+from simulator.actors.looping import loop
 from simulator.actors.streaming import stream
 from simulator.actors.writing import Writer, drawn_changes, new_ledger, write
 from simulator.stand_ins import product
@@ -116,5 +117,6 @@ ACTORS: dict[str, Callable[[Scene, Process, int], None]] = {
     "job": hudi.work,
     "operator": hudi.operate,
     "streamer": stream,
+    "looper": loop,
     **services.ACTORS,
 }

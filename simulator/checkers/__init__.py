@@ -12,6 +12,7 @@ expired(reader, kind, time, began, why)   a reader was told that a version is go
 executing(request_time, process, is_removable=, epoch=, judged_ms=), executed(request_time, process)   somebody works on a plan
 answered(answer)           a reader gave an answer
 resolved(request_time, outcome)   a writer was told how its write ended
+called(request_time, step)  a writer's caller has had rows for this write since that step
 batch_done(writer, number) a driver was told that its batch is in the table
 healed(scene)              everything has ended
 """
@@ -25,6 +26,7 @@ from simulator.checkers.captures_tell_the_row_before import CapturesTellTheRowBe
 from simulator.checkers.changes_exactly_once import ChangesExactlyOnce
 from simulator.checkers.cleans_take_nothing_needed import CleansTakeNothingNeeded
 from simulator.checkers.completion_times_rise import CompletionTimesRise
+from simulator.checkers.later_calls_win import LaterCallsWin
 from simulator.checkers.liveness import Liveness
 from simulator.checkers.merges_agree import MergesAgree
 from simulator.checkers.never_half_a_commit import NeverHalfACommit
@@ -62,6 +64,7 @@ ALL: tuple[Any, ...] = (
     BatchesOnce,
     CapturesTellTheRowBefore,
     WishesOnce,
+    LaterCallsWin,
     NoLeak,
     Liveness,
 )

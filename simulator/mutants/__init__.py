@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from simulator.mutants.ahead import OF_AHEAD
 from simulator.mutants.asks import OF_ASKS
 from simulator.mutants.beside_hudi import BESIDE_HUDI
 from simulator.mutants.capture import OF_CAPTURE
@@ -18,6 +19,7 @@ from simulator.mutants.wishes import OF_WISHES
 MUTANTS = (
     *OF_THE_LEDGER,
     *OF_ASKS,
+    *OF_AHEAD,
     *OF_WISHES,
     *OF_SERVICES,
     *OF_OVERWRITES,

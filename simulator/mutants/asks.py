@@ -95,7 +95,7 @@ OF_ASKS = (
     Mutant(
         "an ask is removed before all files of its entry are there", "G4", _LEDGER, "Ledger._conclude",
         "if not self._apply(mine)",
-        "self.leftovers.after(entry, mine, wish, may_wait=False, is_far=False)\n    if not self._apply(mine)",
+        "self.leftovers.after(entry, mine, own, may_wait=False, is_far=False)\n    if not self._apply(mine)",
         ("23", "11", "6", "16", "9", "3", "no crash"), _BUSY,
     ),
     Mutant(

@@ -161,7 +161,7 @@ OF_THE_LEDGER = (
     Mutant(
         "staged objects are deleted before they are copied", "one chain", _LEDGER, "Ledger._conclude",
         "if not self._apply(mine)",
-        "self.leftovers.after(entry, mine, wish, may_wait=False, is_far=False)\n    if not self._apply(mine)",
+        "self.leftovers.after(entry, mine, own, may_wait=False, is_far=False)\n    if not self._apply(mine)",
         ("11", "6", "16", "9", "3", "no crash"), {},
     ),
     Mutant(

@@ -33,6 +33,7 @@ from lakebraid.txn.hudi.lock_owner import Owner, Processes
 from lakebraid.txn.ledger.watch import Company
 from lakebraid.txn.liveness.heartbeat import Heartbeat, beat
 from lakebraid.txn.writer import Writing
+from lakebraid.writing.ahead import Ahead, Series
 from lakebraid.writing.begin import Opening, open_write
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.transaction import Transaction
@@ -168,9 +169,11 @@ def opened(writing: SimWriting, request: WriteRequest) -> Opening:
     return open_write(writing, Source(writing.storage.url), named, engine=engine, is_blind=True)
 
 
-def begun(writing: SimWriting, request: WriteRequest) -> Transaction:
+def begun(
+    writing: SimWriting, request: WriteRequest, series: Series | None = None, ahead: Ahead | None = None
+) -> Transaction:
     """A transaction that may put files: before that its request time may be of another write."""
-    txn = Transaction(opened(writing, request))
+    txn = Transaction(replace(opened(writing, request), series=series, ahead=ahead))
     if txn.is_repeated:
         return txn
     try:

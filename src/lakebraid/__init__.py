@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakebraid.api.services import Services
     from lakebraid.api.sql import sql
     from lakebraid.api.table import Table
+    from lakebraid.api.writer import Writer
     from lakebraid.inspect.audit.findings import Finding
     from lakebraid.inspect.audit.run import Audit
     from lakebraid.inspect.detail import Detail
@@ -87,6 +88,7 @@ _HOMES = {
     "TimelineListing": "lakebraid.table.listing",
     "Transaction": "lakebraid.writing.transaction",
     "WriteResult": "lakebraid.writing.result",
+    "Writer": "lakebraid.api.writer",
     "read": "lakebraid.api.by_options",
     "register": "lakebraid.source.format",
     "session": "lakebraid.spark.start.session",
@@ -169,6 +171,7 @@ __all__ = [
     "UnsupportedTable",
     "WriteConflict",
     "WriteResult",
+    "Writer",
     "read",
     "register",
     "session",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -19,6 +20,7 @@ from lakebraid.storage import LocalStorage, Storage, open_storage
 from lakebraid.txn.actions.batches import named_batch
 from lakebraid.txn.ledger.entries import FOLDER
 from lakebraid.txn.writer import Writing
+from lakebraid.writing.ahead import Series
 from lakebraid.writing.operations.deletes import with_ordering
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.retry import Destination, write_rows
@@ -34,8 +36,8 @@ STREAMS: Final = f"{FOLDER}/streams"
 """Where checkpoints of streams lie that were given no other place."""
 Inline = Literal["inline"] | None
 Trigger = str | Mapping[str, Any] | None
-_Opened = tuple["Table", Destination, str]
-"""The table of a stream, as readers and as writes know it, and the id of the stream."""
+_Opened = tuple["Table", Destination, str, Series]
+"""The table of a stream, as readers and as writes know it, the id of the stream, and what it has begun ahead."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,13 @@ class Inflow:
         """Publishes the batch, unless it is published."""
         if not self._opened:
             self._opened.append(self._open())
-        table, destination, stream = self._opened[0]
+        table, destination, stream, series = self._opened[0]
         config = destination.config
         if self.request.operation == "delete" and config.merge_mode is MergeMode.EVENT_TIME:
             rows = with_ordering(table.to_arrow, destination.columns(), config, rows)
         afterwards = table.services.run_inline if self.services == "inline" else None
-        return write_rows(destination, replace(self.request, batch=batch, stream=stream), rows, None, afterwards)
+        request = replace(self.request, batch=batch, stream=stream)
+        return write_rows(destination, request, rows, None, afterwards, series if afterwards is None else None)
 
     def _open(self) -> _Opened:
         from lakebraid.api.table import Table, told_table  # noqa: PLC0415  a table knows its streams, so this one comes late
@@ -73,7 +76,9 @@ class Inflow:
         table = told_table(Table.open(self.source.url, options), told)
         config = parse_config(table.properties, table.path)
         writing = Writing(open_storage(self.source.url, options), SystemClock(), told)
-        return table, Destination(writing, self.source, config), stream_of(self.checkpoint)
+        series = Series(writing)
+        weakref.finalize(self, series.close)  # streams are not told when they end, but their process is
+        return table, Destination(writing, self.source, config), stream_of(self.checkpoint), series
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": []}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lakebraid.api.inflow import Inline, Trigger, start_stream
 from lakebraid.api.maintenance import Maintenance
+from lakebraid.api.writer import Writer
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import MergeMode
 from lakebraid.model.operations import Operation
@@ -302,6 +303,16 @@ class Writes(Maintenance):
         return start_stream(
             frame, self._destination, request, checkpoint, services, trigger=trigger, output_mode=output_mode
         )
+
+    def writer(self, name: str, *, evolve: bool = True, schema_conflict: SchemaConflicts | None = None) -> Writer:
+        """A writer for many small writes, each a commit: `with t.writer("orders") as w: w.upsert(rows)`.
+
+        `name` is what others see. On an object store writes that follow within five seconds take less time so: each is begun while
+        the one before is published, in tables whose writers never wait and in which ordering fields say which row wins. Of two
+        rows with equal ordering values that of the write which began later wins, so one of a writer may then lose to another
+        writer's that was there before.
+        """
+        return Writer(self._destination, WriteRequest(evolve=evolve, schema_conflict=schema_conflict, writer=name))
 
     def writers(self) -> dict[str, int]:
         """The newest batch of every writer that numbers its batches: that one and all before it are in the table."""

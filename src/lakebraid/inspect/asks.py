@@ -26,6 +26,7 @@ from lakebraid.txn.liveness.heartbeat import silence_ms_max
 
 KINDS: Final[Mapping[str, str]] = {
     "begin": "begin a write",
+    "ahead": "begin a write ahead",
     "publish": "publish a write",
     "claim": "execute a plan",
     "release": "give a plan back",
@@ -96,7 +97,7 @@ def _waiting(ask: Ask, entry: Entry, age_ms: int, silence_ms: int) -> WaitingSta
 
 
 def _writer(kind: str, params: tuple[object, ...], instant: str | None, state: LedgerState) -> str | None:
-    if kind == "begin":
+    if kind in ("begin", "ahead"):
         named = params[_WRITER] if len(params) > _WRITER else None
         return named if isinstance(named, str) and named else None
     return None if instant is None else state.writer_of(instant)

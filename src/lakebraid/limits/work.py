@@ -20,6 +20,10 @@ STORE_BYTES_AT_ONCE_MAX: Final = 256 * MIB
 ANNOUNCED_GROUPS_MAX: Final = 1024
 """File groups whose files a task announces in one object, of some 150 kB, before it puts them."""
 
+ANNOUNCED_AHEAD_MAX: Final = 256
+"""Log files that a write which is begun ahead announces before it has rows, in some 25 kB: as many buckets of a few partitions. One
+that is not among them is announced when its rows are there, for one call more."""
+
 SLICE_UNFOLDS: Final = 4
 """So many times the bytes of its files a slice takes in memory while it is merged, about: compressed columns unfold."""
 

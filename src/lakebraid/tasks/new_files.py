@@ -11,7 +11,7 @@ executed, each file has a marker of its own, which costs less if there is one fi
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -47,16 +47,22 @@ class NewFiles:
 
 
 def put_files(
-    storage: Storage, request_time: str, groups: Iterable[NewFiles], ready: Callable[[], None] = lambda: None
+    storage: Storage,
+    request_time: str,
+    groups: Iterable[NewFiles],
+    ready: Callable[[], None] = lambda: None,
+    announced: Collection[tuple[str, str]] = (),
 ) -> Iterator[StagedFile]:
     """The data files of one task of the write that began at `request_time`, put but not visible, in the order of the groups.
 
-    All of them are announced, then, once they may be (`ready`), put side by side. Many or large ones are announced and put in
+    All of them but those that were `announced` are, then, once they may be (`ready`), put side by side. Many or large ones are announced and put in
     portions, so that not all of them are in memory.
     """
     width = calls_at_once(storage)
     for number, portion in enumerate(_portions(groups)):
-        _announce(storage, request_time, [file for new in portion for file in new.names], is_first=number == 0)
+        others = [file for new in portion for file in new.names if file not in announced]
+        if others:
+            announce(storage, request_time, others, is_first=number == 0)
         ready()
         for at in range(0, len(portion), width):
             # Not all at once: between two files the caller may see that the write is refused, and stop.
@@ -79,7 +85,7 @@ def _portions(groups: Iterable[NewFiles]) -> Iterator[list[NewFiles]]:
         yield held
 
 
-def _announce(storage: Storage, request_time: str, files: list[tuple[str, str]], *, is_first: bool) -> None:
+def announce(storage: Storage, request_time: str, files: Sequence[tuple[str, str]], *, is_first: bool = True) -> None:
     """Says which files come, so that a rollback finds them, and makes their folders partitions for Hudi."""
     check_names(in_partition(*file) for file in files)
     partitions = dict.fromkeys(partition for partition, _ in files)

@@ -30,6 +30,11 @@ def given_up(writer: str) -> str:
     return _text("Aborted", "Its writer gave it up.", {"writer": writer})
 
 
+def unused(writer: str) -> str:
+    """The story of a write that was begun ahead, and that no rows came for."""
+    return _text("Aborted", "It was begun ahead, and its writer had no more rows for it.", {"writer": writer})
+
+
 def silent(timeout_ms: int, writer: str | None = None) -> str:
     """The story of a write whose writer seemed dead."""
     why = f"Its writer showed no sign of life for {timeout_ms / 1000:g} seconds or more."

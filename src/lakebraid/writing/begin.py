@@ -40,6 +40,7 @@ from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import beat_first, process_name
 from lakebraid.txn.writer import SettingsChanged, TableSchema, Writing
+from lakebraid.writing.ahead import Ahead, Series
 from lakebraid.writing.operations.overwrite import Overwriting, check_overwrite
 from lakebraid.writing.request import SCHEMA_CONFLICT, Engines, WriteRequest, check_schema_conflict
 
@@ -104,13 +105,19 @@ class Opening:
     """What its calls to an object store had to do again, from then on."""
     is_blind: bool
     """Whether nothing of the table is read once it has begun: then it goes on before its beginning is applied."""
+    series: Series | None = None
+    """The writes that it is one of."""
+    ahead: Ahead | None = None
+    """What of them was begun for it."""
 
     def anew(self) -> Opening:
         """The same with the settings that the table has now. What this one has asked for begins nothing else."""
         request = replace(self.request, token=self.token)
         anew = open_write(self.writing, self.source, request, is_blind=self.is_blind)
         self.engines.ready = anew.engines.ready
-        return replace(anew, engines=self.engines, since_seconds=self.since_seconds, tally=self.tally)
+        return replace(
+            anew, engines=self.engines, since_seconds=self.since_seconds, tally=self.tally, series=self.series
+        )
 
     def checked(self, rows: Any) -> Any:
         """The rows as Arrow, if they are at hand; InvalidArgument if they are few and do not fit the table.
@@ -148,6 +155,8 @@ class Beginning:
     placement: Placement
     into_base: bool
     """Whether rows may become base files."""
+    announced: frozenset[tuple[str, str]]
+    """Partitions and names of files that were announced when it was begun ahead."""
     sizes: Sizes | None
     """How large files shall become, where rows are kept until the commit and assigned then; else None."""
 
@@ -170,6 +179,7 @@ class Beginning:
             into_base=self.into_base,
             file_ids=self.placement.listed,
             replaced=self.placement.replaced,
+            announced=self.announced,
         )
 
 
@@ -253,7 +263,12 @@ def _begin(opening: Opening) -> Beginning:
     )
     if rivalry.is_alone:
         clear_dead(ledger, opening.token)
-    request_time, into_base = _start(opening, rivalry)
+    ahead = None if opening.ahead is None else opening.ahead.use(config, opening.properties)
+    if ahead is None:
+        request_time, into_base = _start(opening, rivalry)
+    else:
+        request_time, into_base, ledger.entered = ahead.instant, False, ledger.known
+        rivalry.settle(request_time)
     overwriting = None
     if request.overwrites:
         overwriting = Overwriting.of(request, rivalry.begun, updates_allowed=rivalry.updates_allowed)
@@ -261,7 +276,7 @@ def _begin(opening: Opening) -> Beginning:
     opening.schema.begun = writing.schema_since(ledger, opening.schema.begun)
     return Beginning(
         request_time,
-        opening.token,
+        opening.token if ahead is None else ahead.token,
         request,
         opening.writer,
         opening.schema,
@@ -269,6 +284,7 @@ def _begin(opening: Opening) -> Beginning:
         overwriting,
         placement,
         into_base,
+        frozenset() if ahead is None else ahead.announced,
         sizes,
     )
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakebraid import limits
-from lakebraid.errors import InvalidArgument, SnapshotExpired, WriteConflict
+from lakebraid.errors import CommitRefused, InvalidArgument, SnapshotExpired, WriteConflict
 from lakebraid.model.config import TableConfig
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.buckets import bucket_ids, bucket_of_file_id
@@ -35,7 +35,8 @@ from lakebraid.tasks.writing.inputs import is_repeatable, repeatable
 from lakebraid.txn.checks.single_writer import ALONE
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.waiting import stand_aside
-from lakebraid.txn.writer import Writing
+from lakebraid.txn.writer import SettingsChanged, Writing
+from lakebraid.writing.ahead import Ahead, Series
 from lakebraid.writing.begin import open_write
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.result import WriteResult
@@ -77,12 +78,18 @@ class Destination:
 
 
 def write_rows(
-    table: Destination, request: WriteRequest, rows: Any, retries: int | None, afterwards: Afterwards | None = None
+    table: Destination,
+    request: WriteRequest,
+    rows: Any,
+    retries: int | None,
+    afterwards: Afterwards | None = None,
+    series: Series | None = None,
 ) -> WriteResult:
     """Writes rows in one commit, and again by itself, up to so many times, if another writer was in the way.
 
     In optimistic tables, overwrites and partial updates that is to be expected, so rows that can be taken once only
-    are kept. Elsewhere only an overwrite can be in the way: then rows that can be taken again are.
+    are kept. Elsewhere only an overwrite can be in the way: then rows that can be taken again are. A write of a `series` may be
+    begun ahead.
     """
     config = table.config
     is_likely = config.concurrency == "occ" or config.is_placed or request.is_partial or request.overwrites
@@ -92,20 +99,50 @@ def write_rows(
     request = replace(request, repeats=retries != 0)
     evaluated = Evaluated() if is_likely and retries != 0 else None
     try:
-        begin = partial(_begin_with, table, request, rows, evaluated, afterwards)
+        begin = partial(_begin_with, table, request, rows, evaluated, afterwards, series)
+        if series is not None and is_repeatable(rows):
+            done = _written_ahead(series, request, begin)
+            if done is not None:
+                return done
         return until_unhindered(begin, retries, table.wait)
     finally:
+        if series is not None:
+            series.ended()
         if evaluated is not None:
             evaluated.release()
 
 
+def _written_ahead(series: Series, request: WriteRequest, begin: Callable[..., Transaction]) -> WriteResult | None:
+    """What the write has done that was begun ahead for this request; None if there is none, or if it was refused.
+
+    Then nothing of it is visible, and another one that begins now may not be refused: its process may have slept, or the settings
+    or the schema may have changed after it was begun, and before its caller had any rows.
+    """
+    ahead = series.take(request)
+    if ahead is None:
+        return None
+    try:
+        with begin(ahead=ahead) as transaction:
+            return replace(transaction.commit(), attempts=1)
+    except (CommitRefused, SettingsChanged):
+        return None
+    finally:
+        ahead.let_go()  # unless it was used
+
+
 def _begin_with(
-    table: Destination, request: WriteRequest, rows: Any, evaluated: Evaluated | None, afterwards: Afterwards | None
+    table: Destination,
+    request: WriteRequest,
+    rows: Any,
+    evaluated: Evaluated | None,
+    afterwards: Afterwards | None,
+    series: Series | None,
+    ahead: Ahead | None = None,
 ) -> Transaction:
     """A transaction with these rows. They are checked before it begins: what does not fit leaves no trace."""
     opening = open_write(table.writing, table.source, request, evaluated=evaluated, is_blind=True)
     rows = opening.checked(rows)
-    transaction = Transaction(opening, afterwards)
+    transaction = Transaction(replace(opening, series=series, ahead=ahead), afterwards)
     try:
         transaction.write(rows)
     except BaseException:

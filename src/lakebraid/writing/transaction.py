@@ -26,6 +26,7 @@ from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import beat_interval_ms, forget
 from lakebraid.txn.refusals import given_up, refused
 from lakebraid.txn.writer import Writing
+from lakebraid.writing.ahead import Series, Settings
 from lakebraid.writing.begin import Beginning, Opening, begin
 from lakebraid.writing.gate import Gate
 from lakebraid.writing.request import Engines
@@ -50,6 +51,8 @@ class Transaction:
     instant: str
     begun: Beginning
     staging: Staging
+    _series: Series | None
+    _settings: Settings
     _repeated: WriteResult | None
 
     def __init__(self, opening: Opening, afterwards: Afterwards | None = None) -> None:
@@ -61,6 +64,7 @@ class Transaction:
         except BatchRepeated as repeated:
             self.instant, self._repeated = repeated.request_time, self._repetition(repeated, opening.request.operation)
         else:
+            self._series, self._settings = opening.series, (opening.config, opening.properties)
             self._carry_on(begun, opening.source, opening.engines)
         self._seconds["begin"] = self._clock.monotonic() - opening.since_seconds
 
@@ -90,6 +94,7 @@ class Transaction:
         self._is_lost = self._has_failed = False
         self._clash: WriteConflict | None = None
         self._repeated = None
+        self._series = None
 
     def _carry_on(self, begun: Beginning, source: Source, engines: Engines) -> None:
         self.begun, self.instant = begun, begun.instant
@@ -161,6 +166,7 @@ class Transaction:
             if self.staging.has_kept_rows:
                 self._stage()
             self.staging.add_seeds(self._ledger)
+            self._ledger.confirmed()  # what was begun ahead has gone on with the settings that its process remembered
             self._end = "interrupted"
             self._heartbeat.stop()
             try:
@@ -286,7 +292,15 @@ class Transaction:
                 stats = with_slices_before(now, stats)
             return CommitMetadata(write_stats=stats, extra=extra, operation=begun.operation.upper(), replaced=replaced)
 
-        return publish_or_roll_back(self._ledger, begun.token, self.instant, begun.writer, metadata)
+        series, ledger, ahead = self._series, self._ledger, None
+        if series is not None:
+            ahead = series.following(ledger, begun.request, self._settings, files)
+        beside = None if ahead is None else ahead.beside
+        try:
+            return publish_or_roll_back(ledger, begun.token, self.instant, begun.writer, metadata, beside)
+        finally:
+            if series is not None and ahead is not None:
+                series.hold(ahead, ledger)
 
     def _check_usable(self, what: str) -> None:
         """Raises if the transaction has ended, cannot be committed, or was lost to another process."""

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.unit
 
 INTERNAL = {"Snapshot.plan", "Changes.plan"}
 """How a read is handed to Spark."""
-DEEDS = ("Alteration", "Changes", "Consumer", "Services", "Snapshot", "Table", "Transaction")
+DEEDS = ("Alteration", "Changes", "Consumer", "Services", "Snapshot", "Table", "Transaction", "Writer")
 """The classes whose methods give results; the others are values."""
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +77,16 @@ def test_an_attempt_that_has_other_file_groups_announces_them_too() -> None:
     second = write_rows(lake.storage, lake.plan(), lake.table([row("b", 1)]), 1000)
     assert first[0].path != second[0].path
     assert announced(lake.storage) == sorted([first[0].path, second[0].path])
+
+
+def test_files_that_were_announced_before_there_were_rows_are_not_announced_again() -> None:
+    lake, other = wide_lake(buckets=16), wide_lake(buckets=16)
+    (first,) = write_rows(other.storage, other.plan(), other.table([row("a", 1)]), 1000)
+    ahead = replace(lake.plan(), announced=frozenset({(first.partition, first.name)}))
+    assert write_rows(lake.storage, ahead, lake.table([row("a", 1)]), 1000) == [first]
+    assert marker_objects(lake.storage) == []
+    (second,) = write_rows(lake.storage, ahead, lake.table([row("b", 1)]), 1000)
+    assert announced(lake.storage) == [second.path], "others are"
 
 
 def test_a_list_of_another_task_under_the_same_number_stays_and_both_are_found() -> None:

@@ -25,6 +25,7 @@ from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.ledger.asks import Ask, wish_text
 from lakebraid.txn.ledger.entries import format_entry, parse_entry
 from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.timeline_copies import copy_all
 from lakebraid.txn.ledger.wishes import publish_wish
 from tests.kit.depth import DeepStorage, measured
 from tests.kit.tables.scene import Call, Scene, TickingClock, Write, answer, make_table, row, table_on
@@ -191,6 +192,35 @@ def test_commits_of_one_entry_say_what_was_before_them() -> None:
     assert (told.since, told.last) == (entry.since, entry.time)
     assert [name[:17] for _, name in told.completions] == [request_times[1], request_times[0]]
     assert parse_entry(format_entry(entry), "here") == entry
+
+
+ONE, TWO, THREE, FOUR = (f"2026010100000000{n}" for n in "1234")
+BEGINS = (f"{THREE}.deltacommit.requested", f"{THREE}.deltacommit.inflight")
+PUBLISHED = (f"{ONE}_{FOUR}.deltacommit", f"{TWO}_{FOUR[:-1]}5.deltacommit")
+
+
+@pytest.mark.parametrize(
+    ("names", "in_a_row"),
+    [
+        (BEGINS, 1),
+        ((*BEGINS, *PUBLISHED), 2),
+        (PUBLISHED, 2),
+        ((f"{THREE}.rollback.requested", *PUBLISHED), 3),
+        ((*BEGINS, f"{THREE}_{FOUR}.deltacommit"), 2),
+        ((f"{THREE}.deltacommit.requested", *PUBLISHED, f"{FOUR}.deltacommit.requested"), 3),
+    ],
+)
+def test_the_files_of_a_write_that_begins_keep_no_published_one_waiting(names: tuple[str, ...], in_a_row: int) -> None:
+    """All others appear in their order: so one completed file after the other, and what an entry begins and ends in this order."""
+    storage, clock = MemoryStorage("memory://copies", TickingClock()), TickingClock()
+    files = [(f"staged/{number}", f"{TIMELINE}/{name}") for number, name in enumerate(names)]
+    for source, _ in files:
+        storage.create(source, b"")
+    deep = DeepStorage(storage)
+    with measured(deep) as depth:
+        assert copy_all(cast("Storage", deep), clock, files)
+    assert {info.name for info in storage.list(TIMELINE)} == {target for _, target in files}
+    assert depth.now == in_a_row
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"version": 2}', b'{"version": 2, "files": [], "time": "x"}'])

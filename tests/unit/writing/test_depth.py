@@ -50,6 +50,21 @@ def test_a_commit_waits_for_eight_calls_in_a_row_whatever_the_number_of_buckets(
     assert {row["ts"] for row in table.to_arrow().to_pylist()} == {3}
 
 
+@pytest.mark.parametrize("buckets", [1, 8, 64])
+def test_a_commit_that_was_begun_ahead_waits_for_five_calls_in_a_row(buckets: int) -> None:
+    """The data files | ledger, timeline and the ask | entry | look above it | copy."""
+    storage, table = table_of(buckets)
+    with table.writer("again and again") as writer:
+        for stamp in (3, 4):  # only a writer whose writes follow soon begins the next one ahead
+            writer.upsert(rows(stamp))
+        for stamp in (5, 6):
+            with measured(storage) as depth:
+                writer.upsert(rows(stamp))
+            assert depth.now <= 5
+    assert {row["ts"] for row in table.to_arrow().to_pylist()} == {6}
+    assert [entry.instant for entry in table.timeline() if not entry.instant.is_completed] == []
+
+
 def test_settings_that_another_process_has_changed_count_for_the_next_write() -> None:
     """They are read beside the first look; a write that began with older ones begins anew."""
     storage, table = table_of(4)

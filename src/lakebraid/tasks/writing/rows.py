@@ -60,6 +60,8 @@ class WritePlan:
     """The file ids of (partition, bucket) that were found in a listing."""
     replaced: Replaced = field(default_factory=Replaced)
     """Which overwrite gave the other buckets their ids."""
+    announced: frozenset[tuple[str, str]] = frozenset()
+    """Partitions and names of log files that were announced before there were rows: the write was begun ahead."""
     known: KnownKeys | None = None
     """For a partial update: the keys that have a row already; None if all columns are written."""
 
@@ -102,7 +104,8 @@ def write_rows(
     Of equal rows of two tasks readers prefer that of the greater task number, compared as text: give numbers of equal
     length to tasks whose order matters.
     """
-    return list(put_files(storage, plan.request_time, rows_to_put(storage, plan, rows, task), ready))
+    groups = rows_to_put(storage, plan, rows, task)
+    return list(put_files(storage, plan.request_time, groups, ready, plan.announced))
 
 
 def rows_to_put(

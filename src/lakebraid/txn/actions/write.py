@@ -30,9 +30,10 @@ from lakebraid.txn.actions.batches import check_new, with_batch
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
 from lakebraid.txn.checks.rivalry import touched_by
+from lakebraid.txn.ledger.asking import Beside
 from lakebraid.txn.ledger.entries import EVERYTHING, Batch, OpenWrite, shown_name
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
+from lakebraid.txn.ledger.rounds import Already, Attempted, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.wishes import begin_wish, begun, publish_wish, published
 from lakebraid.txn.refusals import refused
 
@@ -52,11 +53,12 @@ def begin_write(
     seen: Callable[[Round, str], None] | None = None,
     is_alone: bool = False,
     lazily: bool = False,
+    attempted: Attempted | None = None,
 ) -> str:
     """The request time of a new write; BatchRepeated if it would bring a batch that is published. `beat` is called with
     it before it is seen on the timeline; `seen` in every round with a request time that it may have, to note what is under way at
     that moment or before. With `is_alone` it refuses by what is so at that very moment. If it may begin `lazily`,
-    `ledger.counts()` is to be asked before the first data file is put.
+    `ledger.counts()` is to be asked before the first data file is put. With `attempted` it goes on with what was asked for ahead.
 
     Requested and inflight come together: a writer creating its own inflight could resurrect it (LEDGER, H5).
     """
@@ -82,7 +84,7 @@ def begin_write(
         return Decision("begin", begun(now.state, request_time, write), files, value=request_time, touches=0)
 
     try:
-        return ledger.decide(decider, rule, before_applied=beat, lazily=lazily)
+        return ledger.decide(decider, rule, before_applied=beat, lazily=lazily, attempted=attempted)
     except RestoreUnfinished:
         return decide_after_restores(ledger, decider, rule, before_applied=beat, lazily=lazily)
 
@@ -101,6 +103,7 @@ def publish_write(
     metadata: Callable[[Round], CommitMetadata],
     *,
     states_schema: bool = False,
+    beside: Beside | None = None,
 ) -> str:
     """The completion time of the write; from this moment on all readers see it. RolledBack if it was rolled back,
     BatchRepeated if another process has published its batch.
@@ -136,15 +139,22 @@ def publish_write(
         )
         return Decision("publish", state, (*carried, (data, name)), value=completion, touches=touches)
 
-    return decide_publishing(ledger, decider, request_time, rule)
+    return decide_publishing(ledger, decider, request_time, rule, beside)
 
 
 def publish_or_roll_back(
-    ledger: Ledger, decider: str, request_time: str, writer: str, metadata: Callable[[Round], CommitMetadata]
+    ledger: Ledger,
+    decider: str,
+    request_time: str,
+    writer: str,
+    metadata: Callable[[Round], CommitMetadata],
+    beside: Beside | None = None,
 ) -> str:
-    """The completion time of the write. A refusal is raised after the write was rolled back."""
+    """The completion time of the write. A refusal is raised after the write was rolled back. What is wanted `beside` is asked for
+    at the same time.
+    """
     try:
-        return publish_write(ledger, decider, request_time, metadata)
+        return publish_write(ledger, decider, request_time, metadata, beside=beside)
     except (RolledBack, CommitUnknown):
         raise
     except StorageError:
@@ -257,10 +267,12 @@ def _check_not_restored(now: Round, request_time: str) -> None:
         )
 
 
-def decide_publishing(ledger: Ledger, decider: str, request_time: str, rule: Rule[str]) -> str:
+def decide_publishing(
+    ledger: Ledger, decider: str, request_time: str, rule: Rule[str], beside: Beside | None = None
+) -> str:
     """The completion time that the rule decides; CommitUnknown if the store does not tell whether it did."""
     try:
-        return ledger.decide(decider, rule)
+        return ledger.decide(decider, rule, beside=beside)
     except DecisionUnknown as error:
         raise unknown(ledger, request_time) from error
 

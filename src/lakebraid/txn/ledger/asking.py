@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import DecisionUnknown, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.timeline.publication import completed_files
 from lakebraid.format.times import format_instant_time, next_instant_time
-from lakebraid.storage.parallel import map_calls
+from lakebraid.storage.parallel import map_calls, together
 from lakebraid.storage.tries import Patience
 from lakebraid.table.at import TableAt
 from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish_text
@@ -32,17 +34,62 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@dataclass
+class Beside:
+    """A wish that is asked for beside another one of the same process, which waits for the other one only."""
+
+    wanted: Wanted[str]
+    seen: Callable[[str], object]
+    """Called with its outcome as soon as that is seen; the entry may still turn out to mean nothing."""
+    attempted: Attempted = field(default_factory=Attempted)
+    """With this it is asked for further, if it is not decided by then."""
+
+    def put(self, ledger: Ledger, entry: Entry) -> list[str]:
+        """Puts it where every process lists; the names of its objects. If that fails, nothing was asked for."""
+        if not self.attempted.is_first():
+            return []
+        with contextlib.suppress(StorageError):
+            return put_ask(ledger, entry, self.wanted, self.attempted)
+        return []
+
+    def outcome(self, state: LedgerState) -> str | None:
+        """What became of it, by the state of an entry; None if it is not decided, or nothing came of it."""
+        told = state.decided.get(self.attempted.wish)
+        return None if told is None or told.outcome == AGAIN else told.outcome
+
+    def look(self, state: LedgerState) -> None:
+        """Says what became of it to those who want to know."""
+        found = self.outcome(state)
+        if found is not None:
+            self.seen(found)
+
+
 @dataclass(frozen=True)
 class Asked(Generic[T]):
     """How a decision is wanted."""
 
     before_applied: Callable[[T], object] | None = None
     lazily: bool = False
+    beside: Beside | None = None
 
 
 def is_to_ask(ledger: Ledger, wish: Wish) -> bool:
     """Whether a wish is put as an ask if calls take long. Once it was it must be, so that it is decided once (LEDGER, G2)."""
     return not ledger.is_shared and wish_text(wish) is not None
+
+
+def look_and_ask(ledger: Ledger, wanted: Wanted[Any] | None, asked: Asked[Any], attempted: Attempted) -> Entry:
+    """The newest entry, looked for while a wish is asked for that no process has seen before, and what is wanted beside it."""
+    known, calls = ledger.known or ledger.watch.newest(), list[Callable[[], list[str]]]()
+    if wanted is not None:
+        calls.append(partial(put_ask, ledger, known, wanted, attempted))
+    if asked.beside is not None:
+        calls.append(partial(asked.beside.put, ledger, known))
+    *names, entry = together(ledger.storage, *calls, ledger.look)
+    ledger.watch.names += chain.from_iterable(names)
+    if asked.beside is not None:
+        attempted.beside = asked.beside.attempted.wish
+    return cast("Entry", entry)
 
 
 def put_ask(ledger: Ledger, entry: Entry, wanted: Wanted[Any], attempted: Attempted) -> list[str]:
@@ -117,6 +164,8 @@ def carry(
 def _told(
     ledger: Ledger, entry: Entry, told: Decided, wanted: Wanted[T], asked: Asked[T], attempted: Attempted
 ) -> Already[T] | None:
+    if asked.beside is not None:
+        asked.beside.look(entry.state)
     is_own = ledger.entered is not None and ledger.entered.number == told.number
     if not (asked.lazily and wanted.wish.kind == BEGINNING):
         _await_applied(ledger, entry, told.number)
@@ -135,8 +184,9 @@ def _told(
 
 
 def _rank(ledger: Ledger, entry: Entry, attempted: Attempted) -> int | None:
-    """How many older asks wait to be decided; None if that of this wish is not there."""
-    waiting = [one.id for one in counting(parse_asks(ledger.watch.names), entry.state, entry.number + 1)]
+    """How many authors of older asks wait for them to be decided; None if the ask of this wish is not there."""
+    wish, there = attempted.wish, counting(parse_asks(ledger.watch.names), entry.state, entry.number + 1)
+    waiting = [one.id for one in there if one.id == wish or not one.is_ahead]
     return waiting.index(attempted.wish) if attempted.wish in waiting else None
 
 
@@ -154,6 +204,8 @@ def _further(
         wish = attempted.wish
 
         def shown(state: LedgerState) -> object:
+            if asked.beside is not None:
+                asked.beside.look(state)
             told = state.decided.get(wish)
             if told is not None and told.outcome != AGAIN and asked.before_applied is not None:
                 return asked.before_applied(wanted.value_of(told.outcome))

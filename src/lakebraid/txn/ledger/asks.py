@@ -19,11 +19,13 @@ from typing import Final
 from lakebraid import limits
 from lakebraid.digits import whole_number
 from lakebraid.txn.ledger.entries import LEDGER, LedgerState
-from lakebraid.txn.ledger.wishes import Wish
+from lakebraid.txn.ledger.wishes import AHEAD, Wish
 
 _ASK: Final = f"{LEDGER}/a."
 """Sorts after all entries, so that listing what comes after an entry shows it."""
 _MARK: Final = f"{LEDGER}/t."
+_AHEAD: Final = base64.urlsafe_b64encode(f'["{AHEAD}",'.encode()).decode().rstrip("=")
+"""How the text of a wish of that kind begins."""
 _DIGITS: Final = 20
 _TOKEN: Final = 16
 
@@ -43,6 +45,11 @@ class Ask:
 
     def name(self, part: int = 0) -> str:
         return f"{_ASK}{self.seen:020d}.{self.id}.{self.token}.{self.text}.{part}-{self.parts}"
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether its author waits for something else."""
+        return self.text.startswith(_AHEAD)
 
     def wish(self) -> Wish | None:
         """What is wanted; None if it cannot be read."""

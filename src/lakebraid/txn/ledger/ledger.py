@@ -9,11 +9,11 @@ copied onto Hudi's timeline, which any process can do, so a stalled writer block
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from lakebraid import limits
 from lakebraid.clock import Clock
@@ -41,10 +41,10 @@ from lakebraid.txn.hudi.reconcile import (
     wait_out_skew,
 )
 from lakebraid.txn.ledger.applying import apply_restore, was_applied
-from lakebraid.txn.ledger.asking import Asked, ask, carry, is_to_ask, put_ask, unknown_decision
+from lakebraid.txn.ledger.asking import Asked, Beside, ask, carry, is_to_ask, look_and_ask, unknown_decision
 from lakebraid.txn.ledger.concluding import Concluding
 from lakebraid.txn.ledger.entries import Entry, LedgerState, entry_name, format_entry
-from lakebraid.txn.ledger.rounds import Already, Attempted, Decision, Outcome, Round, Rule, Wanted, foreseen
+from lakebraid.txn.ledger.rounds import Already, Attempted, Decision, Outcome, Round, Rule, foreseen
 from lakebraid.txn.ledger.timeline_copies import check_clock, copy_all, since_of, stage_all
 from lakebraid.txn.ledger.turns import Turn, patience_seconds
 from lakebraid.txn.ledger.watch import GENESIS, Company, Leftovers, Watch
@@ -148,14 +148,17 @@ class Ledger:
         *,
         before_applied: Callable[[T], object] | None = None,
         lazily: bool = False,
+        beside: Beside | None = None,
+        attempted: Attempted | None = None,
     ) -> T:
         """What the rule's decision gave: made now, or found to be made already. The rule may refuse by raising.
 
         DecisionUnknown if the store stopped answering while the decision may have been made. If it may be made `lazily`,
-        and calls take long, this returns once its entry is created: `counts` says whether it means something.
+        and calls take long, this returns once its entry is created: `counts` says whether it means something. What is wanted
+        `beside` is asked for at the same time, if this is asked for; `attempted` goes on with what was.
         """
-        attempted, patience = Attempted(), Patience(self.clock)
-        asked = Asked(before_applied, lazily)
+        attempted, patience = attempted or Attempted(), Patience(self.clock)
+        asked = Asked(before_applied, lazily, beside)
         with (
             Turn(self.storage, self.clock) if self.may_ask and not self.is_shared else contextlib.nullcontext() as turn
         ):
@@ -197,8 +200,9 @@ class Ledger:
         self.catch_up()
         wanted = foreseen(self, rule) if attempted.is_first() and self.asks else None
         if wanted is not None:
-            return ask(self, self.look_and_ask(wanted, attempted), wanted, asked, attempted)
-        entry = self._let_others_go(self.look(), attempted)
+            return ask(self, look_and_ask(self, wanted, asked, attempted), wanted, asked, attempted)
+        found = self.look() if asked.beside is None else look_and_ask(self, None, asked, attempted)
+        entry = self._let_others_go(found, attempted)
         state, voids = self._state_of(entry)
         now = Round(self, state, entry.number + 1, None if self.is_shared else partial(self._apply_newest, entry))
         outcome = self._asked(rule, now)
@@ -226,13 +230,6 @@ class Ledger:
         entry, self._beyond = together(
             self.storage, self.watch.newest, lambda: names_beyond(self.table, known.state.last)
         )
-        return cast("Entry", entry)
-
-    def look_and_ask(self, wanted: Wanted[Any], attempted: Attempted) -> Entry:
-        """The same, while a wish is asked for that no process has seen before."""
-        known = self.known or self.watch.newest()
-        names, entry = together(self.storage, lambda: put_ask(self, known, wanted, attempted), self.look)
-        self.watch.names += names
         return cast("Entry", entry)
 
     def _state_of(self, entry: Entry) -> tuple[LedgerState, int | None]:
@@ -272,14 +269,14 @@ class Ledger:
         if lazily and self.is_far:
             self.watch.known = self.entered = mine
             self._begun = Concluding(
-                self.storage, partial(self._counts, mine, shown), partial(self._conclude, entry, mine, attempted.wish)
+                self.storage, partial(self._counts, mine, shown), partial(self._conclude, entry, mine, attempted.wishes)
             )
             return True
         if not self._counts(mine, shown):
             return False  # the slot had been trimmed: this entry may mean nothing (LEDGER, H2)
         if mine.voids is not None:
             self.sweep_staged(mine.number)  # a late copy for the void entry must find no source
-        if not ((hold is None or hold.check()) and self._conclude(entry, mine, attempted.wish)):
+        if not ((hold is None or hold.check()) and self._conclude(entry, mine, attempted.wishes)):
             return False  # the next holder of the lock applies it, or finds it void if Hudi went on; the rule will see
         self.entered = mine
         return True
@@ -290,13 +287,13 @@ class Ledger:
             return self.watch.counts(mine)
         return bool(together(self.storage, lambda: self.watch.counts(mine), shown)[0])
 
-    def _conclude(self, entry: Entry, mine: Entry, wish: str) -> bool:
+    def _conclude(self, entry: Entry, mine: Entry, own: Collection[str]) -> bool:
         """Applies an entry of this process; False if, on a shared table, it is to be seen whether it is void."""
         if not self._apply(mine) and self.is_shared:
             return False
         self.applied = max(self.applied, mine.number)
         self.watch.note(mine)
-        self.leftovers.after(entry, mine, wish, may_wait=not self.is_shared, is_far=self.is_far)
+        self.leftovers.after(entry, mine, own, may_wait=not self.is_shared, is_far=self.is_far)
         return True
 
     def decide_asks(

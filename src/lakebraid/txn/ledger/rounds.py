@@ -73,6 +73,8 @@ class Attempted:
     """Whether those who asked for their turn were let go first; once is enough."""
     wish: str = ""
     """The id of a wish that was asked for and is not known to be decided, nor too old to be."""
+    beside: str = ""
+    """The id of the wish that was asked for beside it."""
     undecided: int = 0
     """The last entry in whose state it was not decided."""
 
@@ -82,6 +84,11 @@ class Attempted:
         """Whether this is the first round; it counts them."""
         self.rounds += 1
         return self.rounds == 1
+
+    @property
+    def wishes(self) -> frozenset[str]:
+        """The ids of all that was asked for, as they are now."""
+        return frozenset({self.wish, self.beside})
 
     @property
     def is_unsettled(self) -> bool:

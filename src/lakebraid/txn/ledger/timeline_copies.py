@@ -8,6 +8,7 @@ is removed, no late copy brings the timeline file back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -16,7 +17,7 @@ from lakebraid.clock import Clock
 from lakebraid.errors import EnvironmentProblem, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
 from lakebraid.format.names import State, parse_timeline_file
 from lakebraid.format.timeline.publication import completed_files
-from lakebraid.storage.parallel import map_calls
+from lakebraid.storage.parallel import map_calls, together
 from lakebraid.storage.protocol import Storage
 from lakebraid.storage.tries import tries
 from lakebraid.table.at import TableAt
@@ -84,10 +85,18 @@ def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
 
 def copy_all(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]], *, is_ordered: bool = True) -> bool:
     """The same for all files of an entry, in their order: pending ones beside their neighbours, completed ones one after the
-    other, so that readers see a prefix of what the entry publishes. Without order all appear side by side.
+    other, so that readers see a prefix of what the entry publishes. Those of writes that begin do not keep completed ones waiting:
+    readers pass over files of a write that is not completed, whether they see that it is pending or not. Without order all appear side by side.
     """
     if not is_ordered:
         return all(map_calls(storage, lambda file: copied(storage, clock, *file), files))
+    first = next((at for at, file in enumerate(files) if _is_completed(file[1])), len(files))
+    beside = first if _only_begin(files, first) else 0
+    calls = [partial(copied, storage, clock, *file) for file in files[:beside]]
+    return all(together(storage, *calls, partial(_copy_in_order, storage, clock, files[beside:])))
+
+
+def _copy_in_order(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]]) -> bool:
     for is_completed, run in groupby(files, key=lambda file: _is_completed(file[1])):
         if is_completed:
             are_there = all(copied(storage, clock, *file) for file in run)
@@ -96,6 +105,16 @@ def copy_all(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]], *
         if not are_there:
             return False
     return True
+
+
+def _only_begin(files: Sequence[tuple[str, str]], first: int) -> bool:
+    """Whether those before the first completed one are of writes that begin in the entry, and do not end in it."""
+    parsed = [parse_timeline_file(target.rpartition("/")[2]) for _, target in files]
+    ended = {name.request_time for name in parsed[first:] if name is not None and name.state is State.COMPLETED}
+    return all(
+        name is not None and name.action in ("commit", "deltacommit") and name.request_time not in ended
+        for name in parsed[:first]
+    )
 
 
 def since_of(table: TableAt, newest: Entry, kind: str, files: Sequence[tuple[str, str]]) -> str | None:

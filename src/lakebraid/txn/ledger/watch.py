@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -174,16 +174,16 @@ class Leftovers:
         """Takes the staged objects of an entry that is not made. The asks that it carried can still be decided (LEDGER, G3)."""
         self.held += sorted({source for source, _ in entry.files if parse_staged_name(source) is not None})
 
-    def after(self, before: Entry, mine: Entry, wish: str, *, may_wait: bool, is_far: bool) -> None:
+    def after(self, before: Entry, mine: Entry, own: Collection[str], *, may_wait: bool, is_far: bool) -> None:
         """Removes what is dead once an entry is applied, and says by a mark that it is, if others have asked in it.
 
-        `wish` is the process's own; what is left of a beginning `may_wait` for the next decision.
+        `own` are the wishes of this process; what is left of a beginning `may_wait` for the next decision.
         """
         watch, storage = self.watch, self.watch.storage
         dead = [source for source, _ in mine.files]
         dead += dead_names(watch.names, mine.state, mine.number) if watch.names else []
         self.held += sorted({*dead}.difference(self.held))
-        if any(told.number == mine.number and other != wish for other, told in mine.state.decided.items()):
+        if any(told.number == mine.number and other not in own for other, told in mine.state.decided.items()):
             with contextlib.suppress(StorageError):
                 storage.create(mark_name(mine.number), b"")
         elif mine.kind == "begin" and len(self.held) < limits.STAGED_HELD_MAX and may_wait:

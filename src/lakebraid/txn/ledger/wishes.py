@@ -36,6 +36,8 @@ AGAIN: Final = "again"
 """The outcome of a wish that changed nothing: its rule has to look at what is so now."""
 BEGINNING: Final = "begin"
 """The wish to begin a write."""
+AHEAD: Final = "ahead"
+"""The same, for a writer that waits for something else: those who ask after it need not wait for its author to decide."""
 DONE: Final = "done"
 """The outcome of a wish that has nothing else to tell."""
 PUBLISHING: Final = frozenset({"publish", "finish", "done", "cleaned"})
@@ -74,6 +76,11 @@ def begin_wish(write: OpenWrite) -> Wish:
     batch = write.batch
     told = None if batch is None else [batch.writer, batch.number, batch.stream]
     return Wish(BEGINNING, [write.decider, write.action, write.columns, told, write.writer])
+
+
+def ahead_wish(write: OpenWrite) -> Wish:
+    """To begin a write while the one before is published."""
+    return replace(begin_wish(write), kind=AHEAD)
 
 
 def publish_wish(
@@ -299,6 +306,7 @@ def _forget(state: LedgerState, _number: int, _time: str, writer: Any) -> Applie
 
 _RULES: Final[Mapping[str, Callable[..., Applied]]] = {
     BEGINNING: _begin,
+    AHEAD: _begin,
     "publish": _publish,
     "claim": _claim,
     "release": _release,
