@@ -234,6 +234,13 @@ KEPT_KEYS_BYTES: Final = 64 * MIB
 """Key columns of base files that a process keeps for its next look at a table's changes: two million keys of 25 letters. Who
 follows a larger table reads them each time."""
 
+KEPT_FILES_BYTES: Final = 64 * MIB
+"""Log files of object stores that a process keeps for its next read, and as much of base files: six thousand small ones each. Who
+reads a larger table again and again fetches it each time."""
+
+KEPT_FILE_BYTES_MAX: Final = 1 * MIB
+"""A larger file of an object store is fetched each time: of those that take long to fetch for their bytes many can be kept."""
+
 REDONE_BYTES_MAX: Final = 32 * MIB
 """Rows of a conditional change that are kept, in case it is refused, so that only those of touched file groups are computed
 again: as many as the tasks of a write hand to the driver at most."""
