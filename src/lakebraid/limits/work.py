@@ -230,6 +230,16 @@ beside what one merge holds."""
 KEPT_BLOCK_BYTES_MAX: Final = 4 * MIB
 """A larger log block is decoded each time: it would drive out many small ones, which take the most time for their bytes."""
 
+LOG_BLOCK_TINY_BYTES: Final = 32 * KIB
+"""Log blocks of this size on average are decoded whole for a comparison: looking for keys in them first takes as long."""
+
+CHANGES_TOGETHER_MAX: Final = 16
+"""Small file groups that are compared together: a step costs as much for the rows of all as for those of one, and a table of
+64 buckets still has work for four cores."""
+
+CHANGES_TOGETHER_BYTES: Final = 4 * MIB
+"""File bytes of these: they are decoded at once."""
+
 KEPT_KEYS_BYTES: Final = 64 * MIB
 """Key columns of base files that a process keeps for its next look at a table's changes: two million keys of 25 letters. Who
 follows a larger table reads them each time."""
