@@ -80,7 +80,7 @@ class FileSlice:
     @property
     def versions(self) -> dict[str, str]:
         """Those of its files, by name, as far as the store tells them."""
-        files = (*self.logs, *([self.base] if self.base else []))
+        files: list[BaseFile | LogFile] = [*self.logs, *([self.base] if self.base else [])]
         return {file.name: file.version for file in files if file.version}
 
     @property
