@@ -260,16 +260,50 @@ def test_rows_of_each_bucket_are_held_against_the_base_file_of_their_own(late: i
         assert sorted(changed) == [row["id"] for row in rows(5) if row["id"] != late]
 
 
+@pytest.mark.parametrize("late", range(6))
+def test_a_late_finisher_in_one_bucket_is_held_against_its_base_file_beside_others_that_are_not_late(late: int) -> None:
+    """It began before rows that a compaction has put into the base file: it lost, and nothing changed."""
+    storage = MemoryStorage("memory://following", TickingClock())
+    table = make_table(storage, storage.clock, SCHEMA, buckets=BUCKETS, ordering_fields=())
+    table.bulk_insert(rows(0))
+    slow = table.begin("upsert")
+    slow.write([{"id": late, "ts": 1, "note": "late"}])
+    table.upsert(rows(2, "two "))
+    table.compact()
+    before = table.changes().next_position
+    slow.commit()
+    others = [row for row in rows(3, "three ") if row["id"] >= 6]
+    table.upsert(others)
+    changed = table.changes(after=before).to_arrow().column("id").to_pylist()
+    assert sorted(changed) == [row["id"] for row in others]
+
+
+def test_each_delete_is_told_with_the_completion_time_of_the_write_that_did_it() -> None:
+    table, _ = orders()
+    before = table.changes().next_position
+    times = {key: table.delete([{"id": key}]).completion_time for key in range(8)}
+    told_times = table.changes(after=before).to_arrow().select(["id", "_commit_completion_time"]).to_pylist()
+    alone = {row["id"]: row["_commit_completion_time"] for row in told_times}
+    assert {*alone} == {*times}
+    assert {*alone.values()} <= {*times.values()}
+    assert alone[7] == times[7]
+    assert len({*alone.values()}) > 1, "those of other buckets have other last writes"
+
+
 @pytest.mark.parametrize("copied", [1, 2], ids=["an older log", "the new log"])
 def test_of_a_table_with_keys_in_strange_buckets_each_bucket_is_told_as_if_it_were_alone(copied: int) -> None:
-    """One log of a bucket lies in another one's place, too. Nobody knows what is right; it must not depend on who is read with whom."""
-    table, storage = orders()
+    """In the place of one bucket's log lies one with later rows of another bucket's keys. Nobody knows what is right, but it
+    must not depend on who is read with whom.
+    """
+    (table, storage), (twin, other) = orders(), orders()
     times = [table.upsert(rows(2 + turn)).completion_time for turn in range(2)]
+    for turn in range(2):
+        twin.upsert(rows(50 + turn, "strange "))
     own, strange = (
         sorted(name for name in data_files(storage) if name.startswith(f".0000000{bucket}") and ".log." in name)
         for bucket in (0, 1)
     )
-    storage.replace(strange[copied], storage.read(own[copied], 1 << 20))
+    storage.replace(strange[copied], other.read(own[copied], 1 << 20))
     changes = table.changes(after=times[0])
     plan, tasks = changes.plan()
     assert [len(batch) for batch in batches(tasks, plan)] == [BUCKETS]

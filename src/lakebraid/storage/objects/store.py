@@ -275,9 +275,10 @@ def _version(meta: Any) -> dict[str, str]:
 def _listed_version(meta: Any) -> str:
     """Tag and time; empty if the tag is missing, or a weak one, which does not stand for the very bytes.
 
-    The time is for gateways that call all objects alike. In whole seconds: an answer's header has no smaller parts.
+    The time is for gateways that call all objects alike. In whole seconds: an answer's header has no smaller parts. Azure
+    quotes tags in headers, and not in listings.
     """
-    tag = meta.get("e_tag") or "W/"
+    tag = (meta.get("e_tag") or "W/").strip('"')
     return "" if tag.startswith("W/") else f"{tag} {int(meta['last_modified'].timestamp())}"
 
 

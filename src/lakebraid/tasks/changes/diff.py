@@ -100,13 +100,14 @@ def read_changes_together(
     storage: Storage, plan: ReadPlan, tasks: Sequence[ChangeTask], *, images: bool, kinds: bool = True
 ) -> Iterator[pa.Table]:
     """The changes of `batches`: merged and compared at once if they can be, which takes little more than one of them."""
+    whole, how = plan.of_columns(_compared_columns(plan)), ChangesWanted(images=images, kinds=kinds)
+    states = None
     if len(tasks) > 1:
-        whole, how = plan.of_columns(_compared_columns(plan)), ChangesWanted(images=images, kinds=kinds)
         with suppress(CorruptFile):  # each for itself says which file that is
             states = _same_base(storage, whole, tasks, how)
-            if states is not None:
-                yield from _told(_compared(*states, whole, tasks[0], images=images), plan, how)
-                return
+    if states is not None:
+        yield from _told(_compared(*states, whole, tasks[0], images=images), plan, how)
+        return
     for task in tasks:
         yield from read_changes(storage, plan, task, images=images, kinds=kinds)
 
