@@ -16,6 +16,7 @@ import lakebraid as lb
 from benchmarks.cloud.rig.calls import summed
 from benchmarks.cloud.rig.grounds import Ground
 from benchmarks.suite.row import Row, percentile
+from lakebraid.tasks.reading.cache import forget_all
 
 COLUMNS = "id bigint, ts bigint, writer int, note string"
 AHEAD_AFTER = 2
@@ -61,31 +62,37 @@ def lone_commits(ground: Ground, *, quick: bool) -> Iterator[Row]:
 
 
 def reads(ground: Ground, *, quick: bool) -> Iterator[Row]:
-    """A table of which every bucket has a base file and so many log files."""
+    """A table of which every bucket has a base file and so many log files; by a new process, again, and as it grows."""
     buckets, logs, times = (16, 3, 1) if quick else (64, 10, 3)
     keys, changed = 20_000, max(1000, 32 * buckets)
     name = "logs"
     table = ground.make(name, COLUMNS, buckets=buckets, **TABLE)
     table.bulk_insert(some_rows(keys, keys, 0))
-    done = [table.upsert(some_rows(changed, keys, 1 + turn, seed=turn)) for turn in range(logs)]
+    position, followed = "", []
+    for turn in range(logs):
+        before, position = position, table.upsert(some_rows(changed, keys, 1 + turn, seed=turn)).completion_time
+        last = partial(_changes_since, before)
+        if turn >= logs - times - 1:
+            with ground.slow():
+                followed.append(_measured(ground, [partial(_query, ground, name, last, changed)]))
     what = f"{buckets} buckets, {logs} logs each"
     wanted: dict[str, tuple[int, Callable[[lb.Table], int]]] = {
         "scan": (keys, lambda table: table.to_arrow().num_rows),
         "count": (keys, lambda table: table.count()),
         "key lookup": (1, lambda table: table.to_arrow(where="id = 4711").num_rows),
-        "changes of the last commit": (
-            changed,
-            lambda table: table.changes(after=done[-2].completion_time).to_arrow().num_rows,
-        ),
+        "changes of the last commit": (changed, last),
         "changes, kinds=False": (
             changed,
-            lambda table: table.changes(after=done[-2].completion_time, kinds=False).to_arrow().num_rows,
+            lambda table: table.changes(after=before, kinds=False).to_arrow().num_rows,
         ),
     }
+    middle = sorted(followed[1:], key=lambda row: row["p50_s"])[times // 2]  # the first one fetches all files
+    yield {"workload": f"changes of each new commit, {buckets} buckets, up to {logs} logs each", "writers": 1, **middle}
     with ground.slow():
         for query, (expected, ask) in wanted.items():
-            work = partial(_query, ground, name, ask, expected)
-            yield {"workload": f"{query}, {what}", "writers": 1, **_measured(ground, [work] * times)}
+            work = [partial(_query, ground, name, ask, expected)] * times
+            yield {"workload": f"{query}, {what}", "writers": 1, **_measured(ground, work, forget_all)}
+            yield {"workload": f"{query}, {what}, again", "writers": 1, **_measured(ground, work)}
         row = _measured(ground, [lambda: ground.opened(name).compact()])
     _check(keys, ground.direct(name).count())
     yield {"workload": f"compaction, {what}", "writers": 1, **row}
@@ -95,15 +102,22 @@ def _query(ground: Ground, name: str, ask: Callable[[lb.Table], int], expected: 
     _check(expected, ask(ground.opened(name)))
 
 
+def _changes_since(position: str, table: lb.Table) -> int:
+    return int(table.changes(after=position).to_arrow().num_rows)
+
+
 def _check(expected: int, found: int) -> None:
     if found != expected:
         raise SystemExit(f"{found:,} rows were found instead of {expected:,}.")
 
 
-def _measured(ground: Ground, work: Sequence[Callable[[], object]]) -> Row:
+def _measured(
+    ground: Ground, work: Sequence[Callable[[], object]], before_each: Callable[[], object] = lambda: None
+) -> Row:
     ground.forget()
     walls, cpu, began = [], time.process_time(), time.monotonic()
     for one in work:
+        before_each()
         at = time.monotonic()
         one()
         walls.append(time.monotonic() - at)

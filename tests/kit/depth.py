@@ -23,7 +23,19 @@ from lakebraid.storage.objects.file import ObjectFile
 T = TypeVar("T")
 R = TypeVar("R")
 _CALLS: Final = frozenset(
-    {"read", "read_range", "info", "list", "list_folder", "list_names", "create", "replace", "copy", "delete"}
+    {
+        "read",
+        "read_listed",
+        "read_range",
+        "info",
+        "list",
+        "list_folder",
+        "list_names",
+        "create",
+        "replace",
+        "copy",
+        "delete",
+    }
 )
 
 

@@ -16,6 +16,7 @@ import lakebraid as lb
 from lakebraid.errors import RolledBack, WriteConflict
 from lakebraid.spark import read as spark_read
 from lakebraid.spark.start.session import active_session, session
+from lakebraid.storage import ObjectStorage
 from lakebraid.txn.liveness.heartbeat import beat
 from tests.objects.conftest import BUCKET, client, options
 
@@ -50,6 +51,27 @@ class Bucket:
 
     def check_sound(self) -> None:
         assert [str(finding) for finding in self.other().audit(deep=True)] == []
+
+
+def test_who_reads_a_table_on_s3_again_fetches_only_new_files(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    reading = ObjectStorage.read_listed
+
+    def noted(self: ObjectStorage, name: str, size_max: int) -> tuple[bytes, str]:
+        fetched.append(name)
+        return reading(self, name, size_max)
+
+    monkeypatch.setattr(ObjectStorage, "read_listed", noted)
+    bucket = Bucket(endpoint, buckets=1)
+    bucket.table.bulk_insert([row("a")])
+    bucket.table.upsert([row("b")])
+    counts = []
+    for ts in (2, 3):
+        counts.append((len(bucket.values()), len(fetched)))
+        fetched.clear()
+        counts.append((len(bucket.values()), len(fetched)))
+        bucket.table.upsert([row("c", ts)])
+    assert counts == [(2, 2), (2, 0), (3, 1), (3, 0)]
 
 
 def test_writers_on_s3_upsert_delete_and_change_single_columns_without_waiting_for_each_other(endpoint: str) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -53,6 +54,17 @@ class DelayedStorage:
     def read(self, name: str, size_max: int) -> bytes:
         return self._sent("get", name, lambda: self._inner.read(name, size_max), len)
 
+    @property
+    def reader(self) -> str:
+        return ""
+
+    def read_listed(self, name: str, size_max: int) -> tuple[bytes, str]:
+        return self._sent("get", name, lambda: self._listed(name, size_max), lambda found: len(found[0]))
+
+    def _listed(self, name: str, size_max: int) -> tuple[bytes, str]:
+        before, data, after = self._inner.info(name), self._inner.read(name, size_max), self._inner.info(name)
+        return data, _told(after).version if before == after else ""
+
     def read_range(self, name: str, start: int, length: int) -> bytes:
         kind = "get" if length else "head"
         return self._sent(kind, name, lambda: self._inner.read_range(name, start, length), len)
@@ -62,11 +74,12 @@ class DelayedStorage:
 
     def list(self, prefix: str = "", *, after: str = "") -> list[ObjectInfo]:
         found = self._sent("list", prefix, lambda: self._inner.list(prefix, after=after))
-        return self._paged(prefix, found, len(found))
+        return self._paged(prefix, [_told(info) for info in found], len(found))
 
     def list_folder(self, folder: str = "") -> FolderListing:
         found = self._sent("list", folder, lambda: self._inner.list_folder(folder))
-        return self._paged(folder, found, len(found[0]) + len(found[1]))
+        told = ([_told(info) for info in found[0]], found[1])
+        return self._paged(folder, told, len(found[0]) + len(found[1]))
 
     def list_names(self, folder: str) -> Names:
         found = self._sent("list", folder, lambda: self._inner.list_names(folder))
@@ -109,6 +122,11 @@ class DelayedStorage:
         for _ in range(pages(count) - 1):
             self._sent("list", name, lambda: None)
         return found
+
+
+def _told(info: ObjectInfo) -> ObjectInfo:
+    """With a version, as object stores list it. Files of the rig are written once."""
+    return replace(info, version=f"{info.size} {info.modified_ms}")
 
 
 def install(latencies: Latencies, seed: int = 0) -> None:

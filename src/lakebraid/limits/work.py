@@ -234,9 +234,26 @@ beside what one merge holds."""
 KEPT_BLOCK_BYTES_MAX: Final = 4 * MIB
 """A larger log block is decoded each time: it would drive out many small ones, which take the most time for their bytes."""
 
+LOG_BLOCK_TINY_BYTES: Final = 32 * KIB
+"""Log blocks of this size on average are decoded whole for a comparison: looking for keys in them first takes as long."""
+
+CHANGES_TOGETHER_MAX: Final = 16
+"""Small file groups that are compared together: a step costs as much for the rows of all as for those of one, and a table of
+64 buckets still has work for four cores."""
+
+CHANGES_TOGETHER_BYTES: Final = 4 * MIB
+"""File bytes of these: they are decoded at once."""
+
 KEPT_KEYS_BYTES: Final = 64 * MIB
 """Key columns of base files that a process keeps for its next look at a table's changes: two million keys of 25 letters. Who
 follows a larger table reads them each time."""
+
+KEPT_FILES_BYTES: Final = 64 * MIB
+"""Log files of object stores that a process keeps for its next read, and as much of base files: six thousand small ones each. Who
+reads a larger table again and again fetches it each time."""
+
+KEPT_FILE_BYTES_MAX: Final = 1 * MIB
+"""A larger file of an object store is fetched each time: of those that take long to fetch for their bytes many can be kept."""
 
 REDONE_BYTES_MAX: Final = 32 * MIB
 """Rows of a conditional change that are kept, in case it is refused, so that only those of touched file groups are computed

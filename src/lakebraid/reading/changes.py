@@ -19,7 +19,7 @@ from lakebraid.reading.local import gather
 from lakebraid.reading.plan import Source, read_plan, slice_task
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View
-from lakebraid.tasks.changes.diff import ChangeTask, changes_schema, read_changes
+from lakebraid.tasks.changes.diff import ChangeTask, batches, changes_schema, read_changes_together
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 if TYPE_CHECKING:
@@ -68,8 +68,9 @@ class Changes:
 
     def to_arrow(self) -> pa.Table:
         """The changes as an Arrow table, read in this process."""
-        read = partial(read_changes, self._storage, self._plan, images=self._images, kinds=self._kinds)
-        return gather(self._storage, read, self._tasks, self.schema, lambda task: task.held_bytes)
+        read = partial(read_changes_together, self._storage, self._plan, images=self._images, kinds=self._kinds)
+        tasks = batches(self._tasks, self._plan)
+        return gather(self._storage, read, tasks, self.schema, lambda batch: sum(task.held_bytes for task in batch))
 
     def to_pandas(self) -> pd.DataFrame:
         """As `to_arrow`, as a pandas data frame."""

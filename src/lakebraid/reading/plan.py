@@ -109,6 +109,7 @@ def slice_task(file_slice: FileSlice, config: TableConfig, visible: Visibility) 
         bucket=bucket_of_file_id(file_slice.group.file_id),
         constants=constants,
         fillings=fillings,
+        versions=file_slice.versions,
     )
 
 

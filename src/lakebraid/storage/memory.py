@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ from lakebraid.clock import Clock, SystemClock
 from lakebraid.errors import InvalidArgument, ObjectExists, ObjectNotFound
 from lakebraid.storage.checks import check_name, check_names, check_range, check_size, folder_name
 from lakebraid.storage.protocol import FolderListing, Names, ObjectInfo
+
+_WRITES: Final = itertools.count(1)
+"""Of all stores of this process: so two objects are never of one version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +31,22 @@ class MemoryStorage:
     clock: Clock = field(default_factory=SystemClock, repr=False)
     _objects: dict[str, tuple[bytes, int]] = field(default_factory=dict, repr=False)
     _changes: dict[str, int] = field(default_factory=dict, repr=False)
-    """How often each name was written, also before it was deleted."""
+    """Which write of the process was the last of each name."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def read(self, name: str, size_max: int) -> bytes:
         data, _ = self._get(name)
         check_size(f"{self.url}/{name}", len(data), size_max)
         return data
+
+    @property
+    def reader(self) -> str:
+        return ""
+
+    def read_listed(self, name: str, size_max: int) -> tuple[bytes, str]:
+        version = self._changes.get(name)
+        data = self.read(name, size_max)
+        return data, str(version) if version == self._changes[name] else ""
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         check_range(start, length)
@@ -48,7 +61,7 @@ class MemoryStorage:
         head = _head(prefix)
         with self._lock:
             found = [
-                ObjectInfo(name, len(data), modified_ms)
+                ObjectInfo(name, len(data), modified_ms, str(self._changes[name]))
                 for name, (data, modified_ms) in self._objects.items()
                 if name.startswith(head) and name > after
             ]
@@ -122,7 +135,7 @@ class MemoryStorage:
 
     def _put(self, name: str, data: bytes) -> None:
         self._objects[name] = (bytes(data), self.clock.now_ms())
-        self._changes[name] = self._changes.get(name, 0) + 1
+        self._changes[name] = next(_WRITES)
 
     def _get(self, name: str) -> tuple[bytes, int]:
         check_name(name)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 
@@ -15,6 +15,8 @@ class ObjectInfo:
     name: str
     size: int
     modified_ms: int
+    version: str = field(default="", compare=False)
+    """What tells these bytes from all others that the name ever had, if the store says so in a listing."""
 
 
 FolderListing: TypeAlias = tuple[list[ObjectInfo], list[str]]
@@ -76,6 +78,17 @@ class Storage(Protocol):
         """What `spark.read.parquet` must be given to read this object, already escaped; None if Spark cannot address
         it and it must be read through `open_input`.
         """
+
+
+class ListedVersions(Storage, Protocol):
+    """A store whose listings tell versions of objects, so that what was read of one version need not be read again."""
+
+    @property
+    def reader(self) -> str:
+        """Whose eyes it reads with: what one of them was given is no answer for another."""
+
+    def read_listed(self, name: str, size_max: int) -> tuple[bytes, str]:
+        """As `read`, and the version of just these bytes, as `ObjectInfo.version` has it."""
 
 
 @runtime_checkable

@@ -57,6 +57,8 @@ class DataFile:
     parsed: BaseFileName | LogFileName
     name: str
     size: int
+    version: str = ""
+    """As the listing has it: see `ObjectInfo`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +341,7 @@ def _list_files(storage: Storage) -> tuple[tuple[DataFile, ...], tuple[str, ...]
         for info in found.get(folder, ()):
             parsed = parse_data_file(info.name.rpartition("/")[2])
             if parsed is not None:
-                files.append(DataFile(GroupId(folder, parsed.file_id), parsed, info.name, info.size))
+                files.append(DataFile(GroupId(folder, parsed.file_id), parsed, info.name, info.size, info.version))
     return tuple(files), tuple(sorted(marked))
 
 

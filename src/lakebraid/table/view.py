@@ -108,14 +108,14 @@ def _committed(
         completion = timeline.completion_of(request_time)
         if isinstance(file.parsed, BaseFileName):
             if completion is not None and file.parsed.extension == ".parquet":
-                bases[file.group].append(BaseFile(file.name, file.parsed, file.size, completion))
+                bases[file.group].append(BaseFile(file.name, file.parsed, file.size, completion, file.version))
         elif file.parsed.suffix:
             continue  # change data (.cdc), no rows of the table
         elif config.layout == 1:
             # The name carries the request time of the base file, and the blocks inside say which instants wrote them.
-            logs[file.group].append(LogFile(file.name, file.parsed, file.size, request_time))
+            logs[file.group].append(LogFile(file.name, file.parsed, file.size, request_time, file.version))
         elif completion is not None:
-            logs[file.group].append(LogFile(file.name, file.parsed, file.size, completion))
+            logs[file.group].append(LogFile(file.name, file.parsed, file.size, completion, file.version))
     return bases, logs
 
 

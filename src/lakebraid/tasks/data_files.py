@@ -5,19 +5,31 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound, SnapshotExpired
-from lakebraid.storage.parallel import calls_at_once, waiting
-from lakebraid.storage.protocol import Storage
+from lakebraid.storage.parallel import waiting
+from lakebraid.storage.protocol import ListedVersions, Storage
 
 
 def read_log(storage: Storage, name: str) -> bytes:
     """A whole log file; SnapshotExpired if it was removed since the snapshot was taken."""
+    return read_file(storage, name, limits.LOG_FILE_BYTES_MAX)
+
+
+def read_file(storage: Storage, name: str, size_max: int) -> bytes:
+    """A whole file; SnapshotExpired as above."""
     try:
         with waiting():
-            return storage.read(name, limits.LOG_FILE_BYTES_MAX)
+            return storage.read(name, size_max)
+    except ObjectNotFound as error:
+        raise _vanished(storage, name) from error
+
+
+def read_listed(storage: ListedVersions, name: str, size_max: int) -> tuple[bytes, str]:
+    """A whole file and its version; SnapshotExpired as above."""
+    try:
+        with waiting():
+            return storage.read_listed(name, size_max)
     except ObjectNotFound as error:
         raise _vanished(storage, name) from error
 
@@ -27,17 +39,6 @@ def open_base(storage: Storage, name: str) -> Any:
     try:
         with waiting():
             return storage.open_input(name)
-    except ObjectNotFound as error:
-        raise _vanished(storage, name) from error
-
-
-def base_source(storage: Storage, name: str, size: int) -> Any:
-    """A base file as Arrow reads it; a small one of an object store in memory, fetched by one request."""
-    if calls_at_once(storage) < 2 or size > limits.PARQUET_WHOLE_BYTES_MAX:
-        return open_base(storage, name)
-    try:
-        with waiting():
-            return pa.BufferReader(storage.read(name, size))
     except ObjectNotFound as error:
         raise _vanished(storage, name) from error
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -82,6 +82,8 @@ class SliceTask:
     """Only versions that rank before this count, if it is given: see `tasks.merging.compact`."""
     unsure_logs: tuple[str, ...] = ()
     """Log files that may hold keys which the base file has not: see `tasks.lookup.find`."""
+    versions: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """What tells the bytes of a file from all others of its name, as far as the store says so."""
 
     def of_logs(self, names: Container[str]) -> SliceTask:
         """The slice with these of its log files alone, and no base file."""

@@ -44,6 +44,9 @@ class Meeting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    def read_listed(self, name: str, size_max: int) -> tuple[bytes, str]:
+        return self.read(name, size_max), ""
+
     def read(self, name: str, size_max: int) -> bytes:
         bucket = name.lstrip(".")[:8]
         if not bucket.isdigit():

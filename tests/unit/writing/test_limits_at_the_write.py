@@ -197,7 +197,7 @@ def test_logs_that_do_not_fit_into_memory_are_a_clear_error(tmp_path: Path, bloc
         table.upsert(_rows(id=[f"{part}{n}" for n in range(100)], v=["x" * 1000] * 100), block_format=block_format)
     with (
         _bounded(memory_left=100_000, HELD_BYTES_FREE=150_000),
-        pytest.raises(lb.EnvironmentProblem, match="Merging the logs of"),
+        pytest.raises(lb.EnvironmentProblem, match="Merging the logs from"),
     ):
         table.to_arrow()
     assert table.to_arrow().num_rows == 200

@@ -161,21 +161,19 @@ class CheckedFile(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
     digest: bytes
     """Of the footer's bytes."""
 
+    def again(self, source: Any) -> CheckedFile:
+        """The same file for another thread: `source` has the same bytes, so that its footer need not be looked through."""
+        file = _checked_file(source, self.metadata)
+        file.footer, file.digest = self.footer, self.digest
+        return file
+
 
 def open_parquet_file(source: Any, size: int, where: str) -> CheckedFile:
     """The file, its footer held against the limits before any page is decoded."""
     try:
         source = source if isinstance(source, pa.NativeFile) else pa.PythonFile(source, mode="r")
         data = read_footer(source, where)
-        file = CheckedFile(
-            source,
-            metadata=_metadata(data) if isinstance(source, pa.PythonFile) else None,  # saves a store the same request
-            pre_buffer=False,  # memory stays flat,
-            buffer_size=limits.PARQUET_BUFFER_BYTES,  # and holds a piece of a column chunk, not all of it
-            coerce_int96_timestamp_unit="us",
-            thrift_string_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
-            thrift_container_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
-        )
+        file = _checked_file(source, _metadata(data) if isinstance(source, pa.PythonFile) else None)  # saves a request
         file.footer = parse_footer(data, file.schema, where)
         file.digest = sha256(data).digest()
         check_parquet(file.footer, size, where)
@@ -185,6 +183,18 @@ def open_parquet_file(source: Any, size: int, where: str) -> CheckedFile:
     if len(set(names)) < len(names):
         raise damaged(where, "it has two columns of one name")
     return file
+
+
+def _checked_file(source: Any, metadata: pq.FileMetaData | None) -> CheckedFile:
+    return CheckedFile(
+        source,
+        metadata=metadata,
+        pre_buffer=False,  # memory stays flat,
+        buffer_size=limits.PARQUET_BUFFER_BYTES,  # and holds a piece of a column chunk, not all of it
+        coerce_int96_timestamp_unit="us",
+        thrift_string_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
+        thrift_container_size_limit=limits.PARQUET_FOOTER_BYTES_MAX,
+    )
 
 
 def _metadata(footer: bytes) -> pq.FileMetaData:

@@ -23,6 +23,8 @@ class BaseFile:
     parsed: BaseFileName
     size: int
     completion_time: str
+    version: str = ""
+    """What tells its bytes from all others of this name, if the store says so."""
 
     @property
     def request_time(self) -> str:
@@ -38,6 +40,8 @@ class LogFile:
     parsed: LogFileName
     size: int
     completion_time: str
+    version: str = ""
+    """The same."""
 
     @property
     def request_time(self) -> str:
@@ -72,6 +76,12 @@ class FileSlice:
         that of the compaction itself, which carries older blocks on.
         """
         return self.base is not None and any(log.request_time <= self.base.request_time for log in self.logs)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Those of its files, by name, as far as the store tells them."""
+        files: list[BaseFile | LogFile] = [*self.logs, *([self.base] if self.base else [])]
+        return {file.name: file.version for file in files if file.version}
 
     @property
     def size(self) -> int:

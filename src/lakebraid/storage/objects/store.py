@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -31,7 +32,7 @@ _BUSY = 409
 class ObjectStorage:
     """Objects below one folder of a bucket. Made from URL and options, so it can travel; connects when first used."""
 
-    __slots__ = ("_clients", "_options", "_url", "retry_clock")
+    __slots__ = ("_clients", "_options", "_url", "reader", "retry_clock")
 
     calls_at_once = STORE_CALLS_AT_ONCE_MAX
     """Each takes tens of milliseconds, and none waits for another: see `storage.parallel`."""
@@ -41,6 +42,8 @@ class ObjectStorage:
         self.retry_clock = clock or SystemClock()
         """By which it waits before a request is sent again."""
         self._options = dict(options or {})
+        self.reader = blake2b(repr(sorted(self._options.items())).encode(), digest_size=16).hexdigest()
+        """A digest of the options, credentials among them."""
         self._clients = ObjectClients(self._url.client_url, self._options)
 
     @property
@@ -54,9 +57,17 @@ class ObjectStorage:
         return ObjectStorage, (self.url, self._options, self.retry_clock)
 
     def read(self, name: str, size_max: int) -> bytes:
-        return self.read_version(name, size_max)[0]
+        return self._whole(name, size_max)[0]
 
     def read_version(self, name: str, size_max: int) -> tuple[bytes, Any]:
+        data, meta = self._whole(name, size_max)
+        return data, _version(meta)
+
+    def read_listed(self, name: str, size_max: int) -> tuple[bytes, str]:
+        data, meta = self._whole(name, size_max)
+        return data, _listed_version(meta)
+
+    def _whole(self, name: str, size_max: int) -> tuple[bytes, Any]:
         key = self._key(name)
 
         def fetch(client: Any) -> tuple[Any, int, bytes]:
@@ -74,7 +85,7 @@ class ObjectStorage:
             raise StorageError(
                 f"Reading {self._where(name)} gave {len(data):,} of {size:,} bytes. Nothing was changed. Try again."
             )
-        return data, _version(meta)
+        return data, meta
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         check_range(start, length)
@@ -231,7 +242,7 @@ class ObjectStorage:
 
     def _info(self, meta: Any) -> ObjectInfo:
         modified_ms = round(meta["last_modified"].timestamp() * 1000)
-        return ObjectInfo(self._url.name(meta["path"]), meta["size"], modified_ms)
+        return ObjectInfo(self._url.name(meta["path"]), meta["size"], modified_ms, _listed_version(meta))
 
     def _read_failure(self, error: Exception, name: str) -> StorageError:
         if isinstance(error, FileNotFoundError):
@@ -259,6 +270,16 @@ def _is_there(error: AlreadyExistsError) -> bool:
 def _version(meta: Any) -> dict[str, str]:
     """S3 and Azure tell versions by their tag, Google by a number."""
     return {key: meta[key] for key in ("e_tag", "version") if meta.get(key) is not None}
+
+
+def _listed_version(meta: Any) -> str:
+    """Tag and time; empty if the tag is missing, or a weak one, which does not stand for the very bytes.
+
+    The time is for gateways that call all objects alike. In whole seconds: an answer's header has no smaller parts. Azure
+    quotes tags in headers, and not in listings.
+    """
+    tag = (meta.get("e_tag") or "W/").strip('"')
+    return "" if tag.startswith("W/") else f"{tag} {int(meta['last_modified'].timestamp())}"
 
 
 def _without_markers(found: list[ObjectInfo]) -> list[ObjectInfo]:

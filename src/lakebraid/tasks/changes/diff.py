@@ -6,7 +6,8 @@ A stale event that lost the merge changed nothing visible, so it is not a change
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,15 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid import limits
+from lakebraid.errors import CorruptFile
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.ordering import Bools, Ints
-from lakebraid.storage.parallel import calls_at_once, together
+from lakebraid.storage.parallel import calls_at_once, map_calls, together
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.changes.base_side import ChangesWanted, Layers, rows_beneath
+from lakebraid.tasks.changes.base_side import ChangesWanted, rows_beneath
+from lakebraid.tasks.changes.layers import Logs, load_layers
 from lakebraid.tasks.reading.base_rows import OpenBase, base_of
 from lakebraid.tasks.reading.blocks import Known, ordered_blocks
 from lakebraid.tasks.reading.read import merge_slice, read_slice
-from lakebraid.tasks.reading.versions import load_versions, row_keys
+from lakebraid.tasks.reading.versions import row_keys
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 CHANGE_TYPE = "_change_type"
@@ -53,6 +56,14 @@ class ChangeTask:
         return (replace(self, others=()), *self.others) if self.others else (self,)
 
     @property
+    def likeness(self) -> Hashable | None:
+        """Equal for units of different buckets that may be compared together; None for those that are compared alone."""
+        if self.others or self.new_logs is None or self.after[0].bucket is None:
+            return None
+        old, new = self.before[0], self.after[0]
+        return new.partition, old.has_late_log, new.has_late_log, self.last_completion
+
+    @property
     def size(self) -> int:
         """File bytes to read, at most about: of a base file that both states have little more than the keys is read."""
         if self.others:
@@ -80,23 +91,63 @@ def read_changes(
 
     Without `kinds` new and changed rows are upserts: then most base files need not be read.
     """
-    whole = plan.of_columns(_compared_columns(plan))
-    found = _found(storage, whole, task, images=images, kinds=kinds)
-    for kind, rows, times in rejoined(found, whole, images=images) if task.others else found:
+    whole, how = plan.of_columns(_compared_columns(plan)), ChangesWanted(images=images, kinds=kinds)
+    found = _found(storage, whole, task, how)
+    return _told(rejoined(found, whole, images=images) if task.others else found, plan, how)
+
+
+def read_changes_together(
+    storage: Storage, plan: ReadPlan, tasks: Sequence[ChangeTask], *, images: bool, kinds: bool = True
+) -> Iterator[pa.Table]:
+    """The changes of `batches`: merged and compared at once if they can be, which takes little more than one of them."""
+    whole, how = plan.of_columns(_compared_columns(plan)), ChangesWanted(images=images, kinds=kinds)
+    states = None
+    if len(tasks) > 1:
+        with suppress(CorruptFile):  # each for itself says which file that is
+            states = _same_base(storage, whole, tasks, how)
+    if states is not None:
+        yield from _told(_compared(*states, whole, tasks[0], images=images), plan, how)
+        return
+    for task in tasks:
+        yield from read_changes(storage, plan, task, images=images, kinds=kinds)
+
+
+def batches(tasks: Iterable[ChangeTask], plan: ReadPlan) -> list[list[ChangeTask]]:
+    """Small units that may be compared together; all others alone."""
+    found: list[list[ChangeTask]] = []
+    open_ones: dict[Hashable, tuple[list[ChangeTask], set[int | None]]] = {}
+    for task in tasks:
+        likeness = None if plan.rules.groups else task.likeness
+        batch, buckets = open_ones.get(likeness, ([], set()))
+        bucket, size = task.after[0].bucket if task.after else None, sum(t.size for t in (task, *batch))
+        if (
+            likeness is None
+            or not batch
+            or bucket in buckets
+            or len(batch) == limits.CHANGES_TOGETHER_MAX
+            or size > limits.CHANGES_TOGETHER_BYTES
+        ):
+            found.append(batch := [])
+            open_ones[likeness] = (batch, buckets := set())
+        batch.append(task)
+        buckets.add(bucket)
+    return found
+
+
+def _told(found: Iterable[Found], plan: ReadPlan, how: ChangesWanted) -> Iterator[pa.Table]:
+    for kind, rows, times in found:
         if rows.num_rows:
-            told = kind if kinds or kind == "delete" else "upsert"
+            told = kind if how.kinds or kind == "delete" else "upsert"
             columns = [*rows.select(list(plan.columns)).columns, pa.repeat(told, rows.num_rows), times]
             yield pa.Table.from_arrays(columns, schema=changes_schema(plan))
 
 
-def _found(storage: Storage, plan: ReadPlan, task: ChangeTask, *, images: bool, kinds: bool) -> Iterator[Found]:
+def _found(storage: Storage, plan: ReadPlan, task: ChangeTask, how: ChangesWanted) -> Iterator[Found]:
     """The changes of each unit for itself."""
     for unit in task.units:
-        states = (
-            _states(storage, plan, unit) if unit.new_logs is None else _same_base(storage, plan, unit, images, kinds)
-        )
+        states = _states(storage, plan, unit) if unit.new_logs is None else _same_base(storage, plan, [unit], how)
         if states is not None:
-            yield from _compared(*states, plan, unit, images=images)
+            yield from _compared(*states, plan, unit, images=how.images)
 
 
 def rejoined(found: Iterable[Found], plan: ReadPlan, *, images: bool) -> Iterator[Found]:
@@ -142,21 +193,27 @@ def _states(storage: Storage, plan: ReadPlan, task: ChangeTask) -> tuple[pa.Tabl
 
 
 def _same_base(
-    storage: Storage, plan: ReadPlan, task: ChangeTask, images: bool, kinds: bool
+    storage: Storage, plan: ReadPlan, units: Sequence[ChangeTask], how: ChangesWanted
 ) -> tuple[pa.Table, pa.Table] | None:
-    """The rows before and after of the keys in the new logs: both states have the same base file, and most of their logs."""
-    old, new = task.before[0], task.after[0]
+    """The rows before and after of the keys in the new logs: both states have the same base files, and most of their logs.
+
+    None if nothing is new, or several units cannot be looked at together.
+    """
+    old, new = units[0].before[0], units[0].after[0]
     schema = plan.read_schema((*plan.columns, *plan.rules.key_columns), new)
     known = Known()
-    base = _fetched(storage, plan, new, known)
-    fresh = load_versions(storage, plan, task.new_logs or new, schema, known=known)
-    if fresh is None:
+    bases = map_calls(storage, lambda unit: _fetched(storage, plan, unit.after[0], known), units)
+    if len(units) > 1 and any(base is not None and base.has_ranks for base in bases):
         return None
-    keys = fresh.keys.unique()
-    earlier, later = (load_versions(storage, plan, side, schema, keys, known) for side in (old, new))
-    how = ChangesWanted(images=images, kinds=kinds)
-    beneath = list(rows_beneath(base, plan, new, schema, Layers(keys, earlier, later), how))
-    before, after = (merge_slice(beneath, versions, plan, side) for versions, side in ((earlier, old), (later, new)))
+    logs = [Logs(unit.before[0], unit.after[0], unit.new_logs or unit.after[0]) for unit in units]
+    layers = load_layers(storage, plan, logs, schema, known)
+    if layers is None or not len(layers.keys):
+        return None
+    beneath = list(rows_beneath(bases, plan, [unit.after[0] for unit in units], schema, layers, how))
+    if len(units) > 1 and beneath:
+        beneath = [pa.concat_tables(beneath).combine_chunks()]
+    sides = ((layers.earlier, old), (layers.later, new))
+    before, after = (merge_slice(beneath, versions, plan, side) for versions, side in sides)
     return _one_table(before, plan), _one_table(after, plan)
 
 

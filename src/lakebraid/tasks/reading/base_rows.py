@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakebraid.format.parquet.rows import CheckedFile, columns_digest, open_parquet_file, read_parquet_rows
+from lakebraid.format.parquet.rows import CheckedFile, columns_digest, read_parquet_rows
 from lakebraid.model.merge_rules import KeyForm
 from lakebraid.model.schema.conform import conform
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import base_source
 from lakebraid.tasks.reading.cache import KEPT_KEYS, KeyRows, key_rows
+from lakebraid.tasks.reading.kept_files import open_base_file
 from lakebraid.tasks.reading.ranks import RANKS, ranks_type, with_column, with_ranks_of
 from lakebraid.tasks.reading.versions import row_keys
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
@@ -69,9 +69,7 @@ class Sought:
 
 def open_base_of(storage: Storage, task: SliceTask) -> OpenBase:
     """The base file of a slice that has one. SnapshotExpired if it was removed."""
-    name = task.base_name or ""
-    source = base_source(storage, name, task.base_size)
-    return OpenBase(open_parquet_file(source, task.base_size, name), source, name, task.base_size)
+    return OpenBase(*open_base_file(storage, task), task.base_name or "", task.base_size)
 
 
 def base_of(storage: Storage, task: SliceTask) -> OpenBase | None:

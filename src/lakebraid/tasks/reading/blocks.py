@@ -15,7 +15,7 @@ from lakebraid import limits
 from lakebraid.errors import CorruptFile, UnsupportedTable
 from lakebraid.format.avro.rows import parse_avro_block, parse_avro_blocks
 from lakebraid.format.damage import damaged
-from lakebraid.format.log.blocks import BlockType, LogBlock, read_blocks
+from lakebraid.format.log.blocks import BlockType, LogBlock
 from lakebraid.format.log.delete_list import DeletedKeys, parse_delete_block
 from lakebraid.format.parquet.rows import ParquetBlock
 from lakebraid.format.times import is_instant_time
@@ -25,8 +25,8 @@ from lakebraid.model.merge_rules import KeyForm, MergeRules
 from lakebraid.model.schema.conform import widen
 from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import read_log
 from lakebraid.tasks.reading.cache import KEPT
+from lakebraid.tasks.reading.kept_files import open_log
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
 _HOLD_ROWS = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE, BlockType.HFILE)
@@ -71,18 +71,13 @@ def ordered_blocks(storage: Storage, plan: ReadPlan, task: SliceTask, known: Kno
     logs = {} if known is None else known.logs
     missing = [name for name in task.log_names if name not in logs]
     found: dict[str, Sequence[LogBlock]] = {}
-    for name, (data, read) in zip(missing, map_calls(storage, partial(_read, storage), missing), strict=True):
-        found[name] = read
-        if len(data) <= limits.KEPT_BLOCK_BYTES_MAX:
-            logs[name] = read
+    for name, log in zip(missing, map_calls(storage, partial(open_log, storage, task), missing), strict=True):
+        found[name] = log.blocks
+        if log.size <= limits.KEPT_BLOCK_BYTES_MAX:
+            logs[name] = log.blocks
     blocks = [(block, name) for name in task.log_names for block in found.get(name) or logs.get(name, ())]
     placed = [p for p in _placed(blocks, plan, task) if not task.before or p.request_time < task.before]
     return [OrderedBlock(blocks[p.index][0], _where(*blocks[p.index]), p.request_time) for p in placed]
-
-
-def _read(storage: Storage, name: str) -> tuple[bytes, Sequence[LogBlock]]:
-    data = read_log(storage, name)
-    return data, read_blocks(data, name).blocks
 
 
 def _where(block: LogBlock, name: str) -> str:

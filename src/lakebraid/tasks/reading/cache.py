@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this process decoded last, for the next read: the rows of small log blocks, and the keys of base files.
 
+`kept_files` has the files themselves, of stores that say in a listing whether they are still the same.
+
 A query over an un-compacted table spends a third of its time on opening many small blocks, and the next query opens the
 same ones. A reader that follows a table asks again and again which rows of the newest commit are new, over the same base
 files; reading their bytes takes a quarter of decoding them.
 
 Both are known by a digest of their bytes, not by their names: a file that was replaced, a table that was made anew under
 the same name or another user's view of it can never be mistaken for what was there before, and no entry has to be dropped
-when something changes. The bytes are still read from storage each time.
+when something changes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +35,9 @@ _search_sorted: Any = getattr(pc, "search_sorted", None)
 """Not in the oldest pyarrow that we take."""
 
 
+_CACHES: Final[WeakSet[Cache[Any]]] = WeakSet()
+
+
 class Cache(Generic[T]):
     """Values by what they were made from, which must say all that decides what they are; the longest unused go first."""
 
@@ -40,6 +46,7 @@ class Cache(Generic[T]):
         self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._taken = 0
         self._lock = Lock()
+        _CACHES.add(self)
 
     def get(self, origin: Hashable) -> T | None:
         """What was kept, if it still is."""
@@ -61,10 +68,22 @@ class Cache(Generic[T]):
                 _, dropped = self._values.popitem(last=False)
                 self._taken -= self._size(dropped)
 
+    def clear(self) -> None:
+        """Drops all that is kept."""
+        with self._lock:
+            self._values.clear()
+            self._taken = 0
+
     @property
     def taken(self) -> int:
         """Bytes in memory of what is kept."""
         return self._taken
+
+
+def forget_all() -> None:
+    """This process knows no more than a new one would: for measurements."""
+    for cache in list(_CACHES):
+        cache.clear()
 
 
 class KeptBlocks:

@@ -11,14 +11,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakebraid import limits
-from lakebraid.format.parquet.rows import open_parquet_file, read_parquet_rows
+from lakebraid.format.parquet.rows import read_parquet_rows
 from lakebraid.model.predicate.arrow import ColumnStats, may_match, to_arrow
 from lakebraid.model.predicate.parse import Predicate, columns_of
 from lakebraid.model.predicate.tree import column_path
 from lakebraid.model.schema.conform import conform, widen
 from lakebraid.storage.parallel import together
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.data_files import base_source
 from lakebraid.tasks.reading.base_rows import OpenBase, Sought, base_of, open_base_of, rows_of_keys
 from lakebraid.tasks.reading.blocks import ordered_blocks
 from lakebraid.tasks.reading.columns import Keeping
@@ -150,11 +149,6 @@ def base_keys(base: OpenBase | None, plan: ReadPlan, task: SliceTask) -> Iterato
         yield row_keys(rows, plan.rules)
 
 
-def open_parquet(storage: Storage, name: str, size: int) -> pq.ParquetFile:
-    """A base file, its footer held against the limits before any page is decoded."""
-    return open_parquet_file(base_source(storage, name, size), size, name)
-
-
 def _about_keys(plan: ReadPlan) -> Predicate | None:
     """The filter, if it looks at nothing but the key columns.
 
@@ -237,7 +231,7 @@ def has_schema(storage: Storage, plan: ReadPlan, task: SliceTask) -> bool:
     """Whether every column of the table is in the file with the table's own type, or not there at all."""
     if task.base_name is None:
         return False
-    found = open_parquet(storage, task.base_name, task.base_size).schema_arrow
+    found = open_base_of(storage, task).file.schema_arrow
     for field in plan.schema:
         at = found.get_field_index(field.name)
         if at >= 0 and not _is_same_type(found.field(at).type, field.type):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -22,7 +22,14 @@ from lakebraid.model.schema.avro_text import states_skeletons
 from lakebraid.model.schema.conform import conform, widen
 from lakebraid.model.values.arrow_numpy import filled, flagged, take_rows, to_arrow, to_bools, to_ints
 from lakebraid.storage.protocol import Storage
-from lakebraid.tasks.reading.blocks import Decoded, Known, decoded_together, kept_or_decoded, ordered_blocks
+from lakebraid.tasks.reading.blocks import (
+    Decoded,
+    Known,
+    OrderedBlock,
+    decoded_together,
+    kept_or_decoded,
+    ordered_blocks,
+)
 from lakebraid.tasks.reading.ranks import OTHERS
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 
@@ -72,21 +79,32 @@ def load_versions(
 
     `known` is what was read before for the same columns and keys; what is new is added.
     """
-    decoded, held = [], 0
     known = Known() if known is None else known
-    blocks = ordered_blocks(storage, plan, task, known)
+    blocks = counted_blocks(storage, plan, task, known)
+    decoded = [found for found in decoded_blocks(blocks, plan, schema, keys, known) if len(found[0].rows)]
+    versions = join_decoded(decoded, plan.rules, schema)
+    return versions if versions is None or keys is None else _only_keys(versions, keys)
+
+
+def counted_blocks(storage: Storage, plan: ReadPlan, task: SliceTask, known: Known) -> list[OrderedBlock]:
+    """The blocks of the slice's logs whose versions count, in sequence."""
     # The partial rows after skeletons say the same, and do not hide what others wrote in the meantime.
-    blocks = [block for block in blocks if not states_skeletons(block.block.schema_text)]
+    found = ordered_blocks(storage, plan, task, known)
+    return [block for block in found if not states_skeletons(block.block.schema_text)]
+
+
+def decoded_blocks(
+    blocks: list[OrderedBlock], plan: ReadPlan, schema: pa.Schema, keys: pa.Array | None, known: Known
+) -> Iterator[tuple[Decoded, int]]:
+    """What each block holds, and the time at which it ranks."""
+    held = 0
     known.decoded.update(decoded_together([block for block in blocks if block.where not in known.decoded]))
     for block in blocks:
         found = known.decoded.get(block.where) or kept_or_decoded(block, plan.rules, schema, keys)
         known.decoded[block.where] = found
-        if len(found.rows):
-            decoded.append((found, int(block.request_time)))
-            held += found.rows.nbytes if isinstance(found.rows, pa.Table) else 0
-            check_held(2 * held, f"Merging the logs of {task.log_names[0]}")  # they are put together twice
-    versions = join_decoded(decoded, plan.rules, schema)
-    return versions if versions is None or keys is None else _only_keys(versions, keys)
+        held += found.rows.nbytes if isinstance(found.rows, pa.Table) else 0
+        check_held(2 * held, f"Merging the logs from {blocks[0].where} on")  # they are put together twice
+        yield found, int(block.request_time)
 
 
 def join_decoded(decoded: Iterable[tuple[Decoded, int]], rules: MergeRules, schema: pa.Schema) -> Versions | None:
