@@ -127,7 +127,6 @@ def test_a_story_says_that_another_process_decided_an_instant_along_with_its_own
 
     watched = WatchedStorage(storage, before=lambda _: clock.sleep(1.0), after=others_come)
     author = ledger(table_on(watched, clock))
-    begin_write(author, "by itself")  # a process asks once an entry of its own has told that its clock is right
     request_time = begin_write(author, "author")
     completion = publish_write(author, "author", request_time, lambda _: CommitMetadata())
     (other,) = request_times
