@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import UnsupportedTable
 from lakebraid.format.times import parse_instant_time
 from lakebraid.limits import ZONE_DIFFERENCE_MS_MAX
@@ -20,12 +21,19 @@ from lakebraid.model.config import (
     TableType,
     custom_payload,
 )
+from lakebraid.model.keys.buckets import bucket_of_file_id
+from lakebraid.model.timeline.slicing import GroupId
 
 VERSIONS_WRITTEN: Final = (9,)
 
 LOCK_PACKAGE: Final = "org.apache.hudi.client.transaction.lock"
 FILE_LOCK: Final = f"{LOCK_PACKAGE}.FileSystemBasedLockProvider"
 STORAGE_LOCK: Final = f"{LOCK_PACKAGE}.StorageBasedLockProvider"
+
+FIXED_IDS: Final = "hoodie.lakebraid.fixed.file.ids"
+"""In the properties of tables that were made here, whose buckets never had other file ids than the fixed ones: how many
+buckets that are, 0 for a table without; `true` in tables that were made before the number was stated.
+"""
 
 _Problem = tuple[str, str]
 
@@ -56,6 +64,33 @@ def check_writable(
         raise UnsupportedTable(
             f"Cannot write to {url}: it uses {what}. Nothing was changed. {hint}.", path=url, feature=what
         )
+
+
+def has_fixed_ids(properties: Mapping[str, str]) -> bool:
+    """Whether the buckets of the table never had other file ids than the fixed ones."""
+    stated = properties.get(FIXED_IDS) or ""
+    return stated == "true" or whole_number(stated) is not None
+
+
+def check_buckets(config: TableConfig, groups: Iterable[GroupId], url: str) -> None:
+    """Raises UnsupportedTable if one of these file groups is none of the buckets that the table states: the keys that are
+    in it hash to another group, so that a write by hashes would give each of them a second row.
+    """
+    for group in groups if config.buckets is not None else ():
+        bucket = bucket_of_file_id(group.file_id)
+        if bucket is None or bucket >= (config.buckets or 0):
+            is_none = "no bucket" if bucket is None else f"bucket {bucket}"
+            what = f"{config.buckets} buckets (hoodie.properties)"
+            raise UnsupportedTable(
+                f"Cannot write to {url}: it states {what}, but its file group {group.file_id!r:.100} in the partition "
+                f"{group.partition!r:.200} is {is_none}, so its keys would get second rows. Nothing was changed. "
+                "`lakebraid adopt` finds out from its files and keys what belongs into hoodie.properties; with --dry-run it "
+                "only says so.",
+                path=url,
+                feature=what,
+                partition=group.partition,
+                file_id=group.file_id,
+            )
 
 
 def check_tended(
@@ -166,10 +201,17 @@ def _bucket_problems(
         yield "another number of buckets in each partition", "Write it with Apache Hudi"
     elif config.buckets is None:
         hint = (
-            "A wrong one would split its keys. Put hoodie.index.type=BUCKET and hoodie.bucket.index.num.buckets, as its "
-            "writers have them, into hoodie.properties"
+            "A wrong one would double its keys. `lakebraid adopt` finds out from its files and keys how rows find their "
+            "place, and states it in hoodie.properties; with --dry-run it only says so"
         )
-        yield "a number of buckets that it does not state", hint
+        yield "an index, or a number of buckets, that it does not state", hint
+    elif (made := whole_number(properties.get(FIXED_IDS) or "")) is not None and made != config.buckets:
+        hint = (
+            f"Its keys would get second rows. Put the {made} back"
+            if made
+            else "Take hoodie.index.type=BUCKET out again"
+        )
+        yield f"{config.buckets} buckets, and was made with {made or 'none'}", hint
     elif not set(config.bucket_fields) <= set(config.record_keys):
         yield "buckets by columns that are not in the key", "Correct hoodie.bucket.index.hash.field"
 
