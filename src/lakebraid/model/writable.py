@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from lakebraid.digits import whole_number
@@ -38,6 +39,45 @@ buckets that are, 0 for a table without; `true` in tables that were made before 
 _Problem = tuple[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One reason why a table is not written."""
+
+    topic: str
+    """What it is about: version, concurrency, merging, metadata table, columns, keys, index, lock, order or time zone."""
+    what: str
+    hint: str
+    """What to do, as a sentence without its full stop."""
+
+
+def obstacles(
+    config: TableConfig,
+    properties: Mapping[str, str],
+    *,
+    completed: Mapping[str, int] | None = None,
+    bucket_index_folders: Collection[str] = (),
+) -> Iterator[Obstacle]:
+    """What must not be written (FORMAT, section 17, point 1), the most telling first.
+
+    `completed` are completion times of the timeline and when the files that carry them were last modified (ms); a
+    timeline in the LOCAL zone is refused without it. `bucket_index_folders` are the folders below `.hoodie/.bucket_index`.
+    """
+    found = {
+        "version": _version_problems(config),
+        "concurrency": _concurrency_problems(config, properties),
+        "merging": _merging_problems(config, properties),
+        "metadata table": _metadata_problems(config, properties),
+        "columns": _column_problems(config, properties),
+        "keys": _key_problems(config, properties),
+        "index": _bucket_problems(config, properties, bucket_index_folders),
+        "lock": _lock_problems(config, properties),
+        "order": _order_problems(config),
+        "time zone": _zone_problems(config, completed),
+    }
+    for topic, problems in found.items():
+        yield from (Obstacle(topic, what, hint) for what, hint in problems)
+
+
 def check_writable(
     config: TableConfig,
     properties: Mapping[str, str],
@@ -46,23 +86,12 @@ def check_writable(
     completed: Mapping[str, int] | None = None,
     bucket_index_folders: Collection[str] = (),
 ) -> None:
-    """Raises UnsupportedTable for what must not be written (FORMAT, section 17, point 1).
-
-    `completed` are completion times of the timeline and when the files that carry them were last modified (ms); a
-    timeline in the LOCAL zone is refused without it. `bucket_index_folders` are the folders below `.hoodie/.bucket_index`.
-    """
-    problems = (
-        *_kind_problems(config, properties),
-        *_metadata_problems(config, properties),
-        *_key_problems(config, properties),
-        *_bucket_problems(config, properties, bucket_index_folders),
-        *_lock_problems(config, properties),
-        *_order_problems(config),
-        *_zone_problems(config, completed),
-    )
-    for what, hint in problems:
+    """Raises UnsupportedTable for the first of the `obstacles`."""
+    for found in obstacles(config, properties, completed=completed, bucket_index_folders=bucket_index_folders):
         raise UnsupportedTable(
-            f"Cannot write to {url}: it uses {what}. Nothing was changed. {hint}.", path=url, feature=what
+            f"Cannot write to {url}: it uses {found.what}. Nothing was changed. {found.hint}.",
+            path=url,
+            feature=found.what,
         )
 
 
@@ -100,8 +129,8 @@ def check_tended(
     instants need not know how rows find their place.
     """
     problems = (
-        *(p for p in _kind_problems(config, properties) if p[0].startswith(("table version", "timeline layout"))),
-        *(p for p in _metadata_problems(config, properties) if p[0].startswith("a metadata table")),
+        *_version_problems(config),
+        *_metadata_problems(config, properties),
         *_lock_problems(config, properties),
         *_order_problems(config),
         *_zone_problems(config, completed),
@@ -116,10 +145,11 @@ def check_rewritable(config: TableConfig, properties: Mapping[str, str], url: st
     """Raises UnsupportedTable for tables whose base files cannot be written anew. How rows find their place does not
     matter for that, nor how writers agree.
     """
-    ours = ("table version", "timeline layout", "the custom merger", "the partial update")
     problems = (
-        *(p for p in _kind_problems(config, properties) if p[0].startswith(ours)),
+        *_version_problems(config),
+        *_merging_problems(config, properties),
         *_metadata_problems(config, properties),
+        *_column_problems(config, properties),
     )
     for what, hint in problems:
         raise UnsupportedTable(
@@ -127,11 +157,14 @@ def check_rewritable(config: TableConfig, properties: Mapping[str, str], url: st
         )
 
 
-def _kind_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
+def _version_problems(config: TableConfig) -> Iterator[_Problem]:
     if config.version not in VERSIONS_WRITTEN:
         yield f"table version {config.version}", "Upgrade it to version 9 with Apache Hudi"
     if config.layout != 2:
         yield f"timeline layout {config.layout}", "Upgrade it to version 9 with Apache Hudi"
+
+
+def _concurrency_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
     stated = properties.get("hoodie.write.concurrency.mode")
     if stated and config.concurrency not in CONCURRENCY_MODES:
         yield f"the concurrency mode {stated}", f"Known are {', '.join(CONCURRENCY_MODES.values())}"
@@ -142,6 +175,9 @@ def _kind_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterat
             "OPTIMISTIC_CONCURRENCY_CONTROL (occ) or SINGLE_WRITER (single)"
         )
         yield f"the concurrency mode {stated} with {what}", hint
+
+
+def _merging_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
     if payload := custom_payload(properties):
         yield f"the custom merger {payload!r}", "It is Java code; write the table with Apache Hudi"
     if config.partial_mode is not PartialMode.NONE:
@@ -157,6 +193,9 @@ def _metadata_problems(config: TableConfig, properties: Mapping[str, str]) -> It
             "which removes it, and put that line into hoodie.properties"
         )
         yield f"a metadata table ({listed})", hint
+
+
+def _column_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
     if config.cdc_enabled and config.cdc_mode not in CDC_MODES:
         yield f"change data capture in the mode {config.cdc_mode}", f"Known are {', '.join(CDC_MODES)}"
     if not config.populate_meta:
