@@ -69,7 +69,7 @@ class Writing:
         self._map = NO_MAP
         self._settings: Settings | None = None
         self._writable: tuple[TableConfig, Mapping[str, str]] | None = None
-        """Settings that were found to be writable; while they stay as they are, they are."""
+        """Settings of a table with fixed file ids that were found to be writable; while they stay as they are, they are."""
         self._shaped: TableConfig | None = None
         """Settings whose buckets were found to be those of the table's file groups."""
 
@@ -101,10 +101,12 @@ class Writing:
 
     def check_writable(self, config: TableConfig, properties: Mapping[str, str]) -> None:
         """UnsupportedTable if we must not write a table with these properties."""
+        if self._writable == (config, properties):
+            return
+        self._writable = None
         if has_fixed_ids(properties):
-            if self._writable != (config, properties):
-                check_writable(config, properties, self.storage.url)
-                self._writable = (config, properties)
+            check_writable(config, properties, self.storage.url)
+            self._writable = (config, properties)
             return
         _, folders = self.storage.list_folder(".hoodie/.bucket_index")
         completed = self.completions(config) if config.timezone == "LOCAL" else None
@@ -191,8 +193,9 @@ class Writing:
         UnsupportedTable if there are file groups that are no buckets. Tables that were made here say with how many buckets,
         so that nothing has to be looked at; of older ones the groups are looked at once in each process.
         """
-        config, are_fixed = ledger.config, has_fixed_ids(properties) and not ledger.is_shared
-        if config.buckets is None or (are_fixed and (properties[FIXED_IDS] != "true" or self._shaped == config)):
+        config, writable = ledger.config, self._writable
+        are_fixed = writable is not None and writable[0] == config and not ledger.is_shared
+        if config.buckets is None or (are_fixed and (properties.get(FIXED_IDS) != "true" or self._shaped == config)):
             return Placement()
         view = load_view(ledger.table)
         check_buckets(config, view.groups, self.storage.url)

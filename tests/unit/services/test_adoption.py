@@ -145,7 +145,7 @@ def test_a_dry_run_says_of_each_reference_table_what_it_needs_and_changes_nothin
 
 
 @pytest.mark.parametrize("name", ADOPTABLE)
-def test_an_adopted_table_has_the_same_rows_takes_them_once_more_and_can_be_taken_back(
+def test_an_adopted_table_has_the_same_rows_takes_them_once_more_and_can_be_set_back(
     name: str, tmp_path: Path
 ) -> None:
     reference, table = opened(name, tmp_path)
@@ -293,7 +293,7 @@ def test_a_file_id_that_seems_to_name_a_bucket_beyond_reason_names_none(tmp_path
     assert "40,814,403" in why.why
 
 
-def test_lines_that_another_process_has_changed_since_stay_when_an_adoption_is_taken_back(tmp_path: Path) -> None:
+def test_lines_that_another_process_has_changed_since_stay_when_an_adoption_is_set_back(tmp_path: Path) -> None:
     reference, table = opened("v9_mor_archived", tmp_path)
     table.adopt()
     state(reference.path, hoodie__index__type="SIMPLE", hoodie__other="kept")
@@ -301,7 +301,7 @@ def test_lines_that_another_process_has_changed_since_stay_when_an_adoption_is_t
     assert set(found.undone) == {"hoodie.bucket.index.num.buckets"}
     assert found.left == ("hoodie.index.type",)
     assert lb.Table.open(reference.path).properties["hoodie.other"] == "kept"
-    with pytest.raises(InvalidArgument, match="nothing to take back"):
+    with pytest.raises(InvalidArgument, match="nothing to set back"):
         table.adopt(undo=True)
 
 

@@ -101,7 +101,7 @@ class Adoption:
         )
         parts += [printable(f"{a.topic}: {a.why}") for a in self.aspects if a.why]
         if self.undone or self.left:
-            parts.append(self._taken_back())
+            parts.append(self._set_back())
         parts.append(self._outcome())
         return "\n\n".join(parts)
 
@@ -115,7 +115,7 @@ class Adoption:
             return f"It can be written now. Put into hoodie.properties (`lakebraid adopt --undo` takes them out again):{lines}"
         return f"It can be written once hoodie.properties state, as `lakebraid adopt` does:{lines}"
 
-    def _taken_back(self) -> str:
+    def _set_back(self) -> str:
         set_back = [f"{key} (was {value})" if value is not None else key for key, value in self.undone.items()]
         text = f"Set back in hoodie.properties: {', '.join(set_back) or 'nothing'}."
         left = f" Changed by another process since, and left as they are: {', '.join(self.left)}." if self.left else ""

@@ -18,7 +18,7 @@ from lakebraid.txn.writer import Writing
 def adopt(
     writing: Writing, *, dry_run: bool = False, undo: bool = False, deep: bool = False, buckets: int | None = None
 ) -> Adoption:
-    """States what the table's files prove, so that it may be written; or takes that back, or only looks.
+    """States what the table's files prove, so that it may be written; or sets that back, or only looks.
 
     UnsupportedTable, and nothing is changed, if something is in the way; its `adoption` tells all of it.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changing lines of hoodie.properties, one process at a time, so that it can be taken back.
+"""Changing lines of hoodie.properties, one process at a time, so that it can be set back.
 
 First a record is created that has the file as it was; the process that creates record n+1 may change the file, all others
 look again. The file itself is replaced whole. Apache Hudi's jobs change it in a way of their own (a backup, then the file
@@ -27,7 +27,7 @@ FOLDER: Final = ".hoodie/.lakebraid/properties"
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What became of the lines that are taken back."""
+    """What became of the lines of a change that is set back."""
 
     lines: Mapping[str, str | None]
     """Those that were set back, each with its value now; None where there is none."""
@@ -57,14 +57,14 @@ def change_properties(storage: Storage, known: Mapping[str, str], lines: Mapping
 
 
 def undo_properties(storage: Storage) -> Undone:
-    """Takes the last change back. Lines that have another value by now stay; if none has, the file is again what it was.
+    """Sets the last change back. Lines that have another value by now stay; if none has, the file is again what it was.
 
-    InvalidArgument if there is no change to take back.
+    InvalidArgument if there is no change to set back.
     """
     numbers = _records(storage)
     if not numbers:
         raise InvalidArgument(
-            f"No lines of hoodie.properties were changed by an adoption of {storage.url}, so there is nothing to take back. "
+            f"No lines of hoodie.properties were changed by an adoption of {storage.url}, so there is nothing to set back. "
             "Nothing was changed.",
             path=storage.url,
         )
