@@ -7,7 +7,7 @@ In every partition the keys of some file slices are read, all of each. Nothing i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
@@ -23,8 +23,9 @@ from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.schema.conform import with_meta
-from lakebraid.model.timeline.slicing import FileSlice
+from lakebraid.model.timeline.slicing import FileSlice, GroupId
 from lakebraid.reading.plan import slice_task
+from lakebraid.storage.parallel import map_ahead
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View
 from lakebraid.tasks.reading.read import read_slice
@@ -39,6 +40,7 @@ class Sample:
     slices: int
     slices_all: int
     partitions: int
+    """Those of which keys were seen, or all there is."""
     partitions_all: int
     fits: tuple[BucketFit, ...]
     """What the keys say about buckets, for each choice of hash columns; nothing if a file group is no bucket."""
@@ -48,13 +50,8 @@ class Sample:
     """How a row contradicts that its folder is made of its partition columns; None if none does."""
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all keys of the table were looked at."""
-        return self.slices == self.slices_all
-
-    @property
     def has_gaps(self) -> bool:
-        """Whether there are partitions of which nothing was looked at."""
+        """Whether there are partitions that could contradict."""
         return self.partitions < self.partitions_all
 
 
@@ -64,17 +61,16 @@ def look_at_keys(storage: Storage, view: View, *, deep: bool) -> Sample:
     chosen = slices if deep else _chosen(slices)
     looking = _Looking(view.config, [group.file_id for group in view.groups])
     if view.config.record_keys:
-        read = _reading(storage, view)
-        for file_slice in chosen:
-            for batch in read(file_slice):
-                looking.see(file_slice, batch)
-    partitions = {s.group.partition for s in chosen}
+        for group, rows in _rows(storage, view, chosen):
+            looking.see(group, rows)
+    partitions = {s.group.partition for s in slices}
+    unseen = {s.group.partition for s in {*slices} - {*chosen}} - looking.partitions
     return Sample(
         looking.keys,
         len(chosen),
         len(slices),
+        len(partitions - unseen),
         len(partitions),
-        len({s.group.partition for s in slices}),
         tuple(looking.fits),
         looking.forms,
         looking.folders,
@@ -90,8 +86,8 @@ def _chosen(slices: Sequence[FileSlice]) -> list[FileSlice]:
     return [s for s in rounds if s is not None][: limits.ADOPTION_SLICES_MAX]
 
 
-def _reading(storage: Storage, view: View) -> Callable[[FileSlice], Iterator[pa.Table]]:
-    """What gives the columns of a slice's rows of which keys and folders are made."""
+def _rows(storage: Storage, view: View, slices: Sequence[FileSlice]) -> Iterator[tuple[GroupId, pa.Table]]:
+    """The columns of the slices' rows of which keys and folders are made; on an object store of several slices at once."""
     config = view.config
     schema = with_meta(view.schema) if config.populate_meta else view.schema
     made_of = (name.partition(".")[0] for name in (*config.record_keys, *config.partition_fields))
@@ -99,7 +95,12 @@ def _reading(storage: Storage, view: View) -> Callable[[FileSlice], Iterator[pa.
     rules = merge_rules(config, view.schema)
     plan = ReadPlan(storage.url, (), rules, schema, tuple(dict.fromkeys(names)), None, layout=config.layout)
     visible = view.timeline.visibility()
-    return lambda file_slice: read_slice(storage, plan, slice_task(file_slice, config, visible))
+
+    def read(file_slice: FileSlice) -> Iterator[tuple[GroupId, pa.Table]]:
+        for rows in read_slice(storage, plan, slice_task(file_slice, config, visible)):
+            yield file_slice.group, rows
+
+    yield from map_ahead(storage, read, slices, lambda file_slice: slice_task(file_slice, config, visible).held_bytes)
 
 
 @dataclass
@@ -107,6 +108,8 @@ class _Looking:
     config: TableConfig
     file_ids: Sequence[str]
     keys: int = 0
+    partitions: set[str] = field(default_factory=set)
+    """Those in which there were keys."""
     fits: list[BucketFit] = field(init=False)
     forms: dict[bool, str | None] = field(init=False)
     folders: str | None = None
@@ -116,8 +119,8 @@ class _Looking:
         self.fits = [BucketFit(fields) for fields in hash_fields(self.config)] if are_buckets else []
         self.forms = dict.fromkeys((False, True) if len(self.config.record_keys) == 1 else (True,))
 
-    def see(self, file_slice: FileSlice, rows: pa.Table) -> None:
-        group, config = file_slice.group, self.config
+    def see(self, group: GroupId, rows: pa.Table) -> None:
+        config = self.config
         keys = (
             rows.column(RECORD_KEY) if config.populate_meta else self._made(rows, complex_form=config.has_complex_keys)
         )
@@ -125,6 +128,8 @@ class _Looking:
             self.forms[config.has_complex_keys] = keys
             return
         self.keys += rows.num_rows
+        if rows.num_rows:
+            self.partitions.add(group.partition)
         bucket = bucket_of_file_id(group.file_id)
         if bucket is not None:
             self.fits = [fit.after(key_hashes(keys, fit.fields), bucket) for fit in self.fits]
