@@ -99,7 +99,8 @@ def _plain_aspects(config: TableConfig) -> Iterator[Aspect]:
     yield Aspect("partitions", "")
     yield Aspect("index", "")
     by = config.ordering_fields if config.merge_mode is MergeMode.EVENT_TIME else ()
-    order = f"the greatest {', '.join(by)} wins" if by else "the last writer wins"
+    groups = [field for field, _ in config.ordering_groups]
+    order = f"the greatest {', '.join(by or groups)} wins" if by or groups else "the last writer wins"
     yield Aspect("merging", order)
     yield Aspect("metadata table", ", ".join(config.metadata_partitions) or "none")
     yield Aspect("columns", "with Hudi's meta columns" if config.populate_meta else "without Hudi's meta columns")
