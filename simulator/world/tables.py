@@ -9,8 +9,7 @@ from functools import lru_cache
 from lakebraid.format.properties import checksum, format_properties
 from lakebraid.model.config import CDC, CLOCK_SKEW, PUBLICATION_ORDER, TableConfig, parse_config
 from lakebraid.model.file_sizing import FULL, SMALL
-from lakebraid.model.writable import FILE_LOCK
-from lakebraid.txn.writer import FIXED_IDS
+from lakebraid.model.writable import FILE_LOCK, FIXED_IDS
 from simulator.world.storage import Disk
 
 SCHEMA = (
@@ -74,7 +73,7 @@ def plain_table(
     if grouped:
         entries[PUBLICATION_ORDER] = "group"
     if fixed:
-        entries[FIXED_IDS] = "true"
+        entries[FIXED_IDS] = entries.get("hoodie.bucket.index.num.buckets", "0")
     if shared:
         entries["hoodie.write.lock.provider"] = FILE_LOCK
         entries[CLOCK_SKEW] = str(SKEW_MS)

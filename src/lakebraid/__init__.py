@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakebraid.model.timeline.slicing import FileGroup, FileSlice
     from lakebraid.reading.changes import Changes
     from lakebraid.reading.snapshot import Snapshot, SnapshotNotHeld
+    from lakebraid.services.adoption.result import Adoption
     from lakebraid.services.archiving import ArchiveResult
     from lakebraid.services.cleaning import CleanResult
     from lakebraid.services.merging.clustering import ClusteringResult
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from lakebraid.writing.transaction import Transaction
 
 _HOMES = {
+    "Adoption": "lakebraid.services.adoption.result",
     "Alteration": "lakebraid.writing.operations.alter",
     "ArchiveResult": "lakebraid.services.archiving",
     "Audit": "lakebraid.inspect.audit.run",
@@ -126,6 +128,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AccessDenied",
+    "Adoption",
     "Alteration",
     "ArchiveResult",
     "Audit",

@@ -8,6 +8,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import os
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -120,3 +121,10 @@ def hudi_rows(rows: list[dict[str, Any]], texts: Iterable[str] = ()) -> list[tup
         return tuple((c, "NaN" if isinstance(v, float) and math.isnan(v) else v) for c, v in pairs)
 
     return sorted((one(r) for r in rows), key=repr)
+
+
+def keep_times(path: Path) -> None:
+    """Gives the files of the timeline the times at which they were written, which say that its local time was UTC."""
+    for file in (path / ".hoodie" / "timeline").glob("*_*"):
+        completed = dt.datetime.strptime(f"{file.name[18:35]}000", "%Y%m%d%H%M%S%f").replace(tzinfo=dt.UTC).timestamp()
+        os.utime(file, (completed, completed))

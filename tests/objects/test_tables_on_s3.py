@@ -13,10 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakebraid as lb
-from lakebraid.errors import RolledBack, WriteConflict
+from lakebraid.errors import RolledBack, UnsupportedTable, WriteConflict
 from lakebraid.spark import read as spark_read
 from lakebraid.spark.start.session import active_session, session
 from lakebraid.storage import ObjectStorage
+from lakebraid.table.loading import PROPERTIES
 from lakebraid.txn.liveness.heartbeat import beat
 from tests.objects.conftest import BUCKET, client, options
 
@@ -91,6 +92,24 @@ def test_writers_on_s3_upsert_delete_and_change_single_columns_without_waiting_f
     bucket.table.compact()
     assert bucket.values(mode="read_optimized") == {"b": "first", "c": "partial"}
     bucket.check_sound()
+
+
+def test_a_table_on_s3_is_adopted_written_and_set_back(endpoint: str) -> None:
+    bucket = Bucket(endpoint, buckets=3, concurrency="single")
+    bucket.table.insert([row(f"k{n}") for n in range(40)])
+    properties = f"{bucket.prefix}/{PROPERTIES}"
+    ours = ("hoodie.index", "hoodie.bucket", "hoodie.write.concurrency", "hoodie.lakebraid")
+    stated = bucket.client.get_object(Bucket=BUCKET, Key=properties)["Body"].read().splitlines(keepends=True)
+    silent = b"".join(line for line in stated if not line.decode().startswith(ours))
+    bucket.client.put_object(Bucket=BUCKET, Key=properties, Body=silent)
+    with pytest.raises(UnsupportedTable, match="lakebraid adopt"):
+        bucket.other().upsert([row("k1", 2, "new")])
+    assert bucket.other().adopt().lines["hoodie.bucket.index.num.buckets"] == "3"
+    bucket.other().upsert([row("k1", 2, "new")])
+    assert bucket.values() == {f"k{n}": f"k{n}" for n in range(40)} | {"k1": "new"}
+    bucket.check_sound()
+    bucket.other().adopt(undo=True)
+    assert bucket.client.get_object(Bucket=BUCKET, Key=properties)["Body"].read() == silent
 
 
 def test_two_writers_and_a_compactor_on_s3_lose_nothing(endpoint: str) -> None:

@@ -13,6 +13,8 @@ from lakebraid.api.services import Services
 from lakebraid.format.times import parse_user_time
 from lakebraid.inspect.status import Status, load_status
 from lakebraid.services import archiving, cleaning, plans, savepoints
+from lakebraid.services.adoption.result import Adoption
+from lakebraid.services.adoption.run import adopt
 from lakebraid.services.archiving import ArchiveResult
 from lakebraid.services.cleaning import CleanResult
 from lakebraid.services.merging.choose_clusters import ClusteringRequest
@@ -57,6 +59,17 @@ class Maintenance(Reads):
         if instant is None:
             return load_status(self._storage, self._clock)
         return write_status(self._writing.ledger(self._config), instant)
+
+    def adopt(
+        self, *, dry_run: bool = False, undo: bool = False, deep: bool = False, buckets: int | None = None
+    ) -> Adoption:
+        """What the table is, found out from its files; what they prove and hoodie.properties do not state is put there, so
+        that the table can be written. UnsupportedTable if something is in the way. With `dry_run` nothing is changed.
+
+        `deep` reads all keys. `buckets` is the number that its writers have, where its keys leave a choice. `undo` takes the
+        lines of the last adoption out again.
+        """
+        return adopt(self._writing, dry_run=dry_run, undo=undo, deep=deep, buckets=buckets)
 
     def run(self, plan: Plan | str, *, spark: SparkSession | None = None) -> Any:
         """Executes a plan, given as such or by its instant; if another process completed it already, its result.

@@ -16,6 +16,10 @@ from lakebraid.errors import InvalidArgument, LakebraidError
 # name: (module:command, what `lakebraid --help` says). The text stands here and not only at the command so that help
 # imports no command, and with it no pyarrow and no pyspark; a test holds the two equal.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "adopt": (
+        "lakebraid.cli.adopting:adopt",
+        "Find out what a table of Apache Hudi is, and state what it must say so that lakebraid can write it.",
+    ),
     "archive": ("lakebraid.cli.servicing:archive", "Move old instants from the timeline into the history."),
     "audit": (
         "lakebraid.cli.auditing:audit",

@@ -13,7 +13,21 @@ from lakebraid.inspect.audit.findings import KINDS, Severity
 
 _GROUPS = (
     ("Look", ("status", "timeline", "show", "files", "why", "audit", "locks", "export", "view", "serve")),
-    ("Tend", ("services", "compact", "log-compact", "cluster", "clean", "archive", "rollback", "savepoint", "restore")),
+    (
+        "Tend",
+        (
+            "adopt",
+            "services",
+            "compact",
+            "log-compact",
+            "cluster",
+            "clean",
+            "archive",
+            "rollback",
+            "savepoint",
+            "restore",
+        ),
+    ),
     ("Try", ("demo", "doctor", "torture")),
 )
 _HEAD = """# Command line

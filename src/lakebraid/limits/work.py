@@ -185,6 +185,9 @@ VIEW_INSTANTS_MAX: Final = 10_000
 VIEW_FILES_MAX: Final = 20_000
 """Files that the viewer names, those that readers use first: about 50 bytes of the page each."""
 
+ADOPTION_SLICES_MAX: Final = 1_000
+"""File slices whose keys are read to find out what a table is: a minute of work; what they prove, the others rarely contradict."""
+
 AUDIT_FINDINGS_MAX: Final = 100
 """Findings of one kind that an audit keeps; further ones are counted. A hundred say what a million would."""
 

@@ -30,6 +30,8 @@ class Traits:
     """Whether a stream can do it with each batch of rows."""
     overwrites: bool = False
     """Whether its commit replaces file groups that are there."""
+    leaves_none: bool = False
+    """Whether no row that is there stays beside rows that it brings."""
 
 
 KINDS: Final[dict[str, Traits]] = {
@@ -38,8 +40,8 @@ KINDS: Final[dict[str, Traits]] = {
     "bulk_insert": Traits(is_spread=True, is_streamed=True),
     "delete": Traits(is_spread=True, is_streamed=True),
     "insert_overwrite": Traits(is_streamed=True, overwrites=True),
-    "insert_overwrite_table": Traits(is_streamed=True, overwrites=True),
-    "delete_partition": Traits(overwrites=True),
+    "insert_overwrite_table": Traits(is_streamed=True, overwrites=True, leaves_none=True),
+    "delete_partition": Traits(overwrites=True, leaves_none=True),
     "alter_schema": Traits(has_tasks=False),
 }
 SPREAD: Final = tuple(name for name, kind in KINDS.items() if kind.is_spread)

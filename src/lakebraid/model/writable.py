@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from lakebraid.digits import whole_number
 from lakebraid.errors import UnsupportedTable
 from lakebraid.format.times import parse_instant_time
 from lakebraid.limits import ZONE_DIFFERENCE_MS_MAX
@@ -20,6 +22,8 @@ from lakebraid.model.config import (
     TableType,
     custom_payload,
 )
+from lakebraid.model.keys.buckets import bucket_of_file_id
+from lakebraid.model.timeline.slicing import GroupId
 
 VERSIONS_WRITTEN: Final = (9,)
 
@@ -27,7 +31,51 @@ LOCK_PACKAGE: Final = "org.apache.hudi.client.transaction.lock"
 FILE_LOCK: Final = f"{LOCK_PACKAGE}.FileSystemBasedLockProvider"
 STORAGE_LOCK: Final = f"{LOCK_PACKAGE}.StorageBasedLockProvider"
 
+FIXED_IDS: Final = "hoodie.lakebraid.fixed.file.ids"
+"""In the properties of tables that were made here, whose buckets never had other file ids than the fixed ones: how many
+buckets that are, 0 for a table without; `true` in tables that were made before the number was stated.
+"""
+
 _Problem = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One reason why a table is not written."""
+
+    topic: str
+    """What it is about: version, concurrency, merging, metadata table, columns, keys, index, lock, order or time zone."""
+    what: str
+    hint: str
+    """What to do, as a sentence without its full stop."""
+
+
+def obstacles(
+    config: TableConfig,
+    properties: Mapping[str, str],
+    *,
+    completed: Mapping[str, int] | None = None,
+    bucket_index_folders: Collection[str] = (),
+) -> Iterator[Obstacle]:
+    """What must not be written (FORMAT, section 17, point 1), the most telling first.
+
+    `completed` are completion times of the timeline and when the files that carry them were last modified (ms); a
+    timeline in the LOCAL zone is refused without it. `bucket_index_folders` are the folders below `.hoodie/.bucket_index`.
+    """
+    found = {
+        "version": _version_problems(config),
+        "concurrency": _concurrency_problems(config, properties),
+        "merging": _merging_problems(config, properties),
+        "metadata table": _metadata_problems(config, properties),
+        "columns": _column_problems(config, properties),
+        "keys": _key_problems(config, properties),
+        "index": _bucket_problems(config, properties, bucket_index_folders),
+        "lock": _lock_problems(config, properties),
+        "order": _order_problems(config),
+        "time zone": _zone_problems(config, completed),
+    }
+    for topic, problems in found.items():
+        yield from (Obstacle(topic, what, hint) for what, hint in problems)
 
 
 def check_writable(
@@ -38,24 +86,40 @@ def check_writable(
     completed: Mapping[str, int] | None = None,
     bucket_index_folders: Collection[str] = (),
 ) -> None:
-    """Raises UnsupportedTable for what must not be written (FORMAT, section 17, point 1).
-
-    `completed` are completion times of the timeline and when the files that carry them were last modified (ms); a
-    timeline in the LOCAL zone is refused without it. `bucket_index_folders` are the folders below `.hoodie/.bucket_index`.
-    """
-    problems = (
-        *_kind_problems(config, properties),
-        *_metadata_problems(config, properties),
-        *_key_problems(config, properties),
-        *_bucket_problems(config, properties, bucket_index_folders),
-        *_lock_problems(config, properties),
-        *_order_problems(config),
-        *_zone_problems(config, completed),
-    )
-    for what, hint in problems:
+    """Raises UnsupportedTable for the first of the `obstacles`."""
+    for found in obstacles(config, properties, completed=completed, bucket_index_folders=bucket_index_folders):
         raise UnsupportedTable(
-            f"Cannot write to {url}: it uses {what}. Nothing was changed. {hint}.", path=url, feature=what
+            f"Cannot write to {url}: it uses {found.what}. Nothing was changed. {found.hint}.",
+            path=url,
+            feature=found.what,
         )
+
+
+def has_fixed_ids(properties: Mapping[str, str]) -> bool:
+    """Whether the buckets of the table never had other file ids than the fixed ones."""
+    stated = properties.get(FIXED_IDS) or ""
+    return stated == "true" or whole_number(stated) is not None
+
+
+def check_buckets(config: TableConfig, groups: Iterable[GroupId], url: str) -> None:
+    """Raises UnsupportedTable if one of these file groups is none of the buckets that the table states: the keys that are
+    in it hash to another group, so that a write by hashes would give each of them a second row.
+    """
+    for group in groups if config.buckets is not None else ():
+        bucket = bucket_of_file_id(group.file_id)
+        if bucket is None or bucket >= (config.buckets or 0):
+            is_none = "no bucket" if bucket is None else f"bucket {bucket}"
+            what = f"{config.buckets} buckets (hoodie.properties)"
+            raise UnsupportedTable(
+                f"Cannot write to {url}: it states {what}, but its file group {group.file_id!r:.100} in the partition "
+                f"{group.partition!r:.200} is {is_none}, so its keys would get second rows. Nothing was changed. "
+                "`lakebraid adopt` finds out from its files and keys what belongs into hoodie.properties; with --dry-run it "
+                "only says so.",
+                path=url,
+                feature=what,
+                partition=group.partition,
+                file_id=group.file_id,
+            )
 
 
 def check_tended(
@@ -65,8 +129,8 @@ def check_tended(
     instants need not know how rows find their place.
     """
     problems = (
-        *(p for p in _kind_problems(config, properties) if p[0].startswith(("table version", "timeline layout"))),
-        *(p for p in _metadata_problems(config, properties) if p[0].startswith("a metadata table")),
+        *_version_problems(config),
+        *_metadata_problems(config, properties),
         *_lock_problems(config, properties),
         *_order_problems(config),
         *_zone_problems(config, completed),
@@ -81,10 +145,11 @@ def check_rewritable(config: TableConfig, properties: Mapping[str, str], url: st
     """Raises UnsupportedTable for tables whose base files cannot be written anew. How rows find their place does not
     matter for that, nor how writers agree.
     """
-    ours = ("table version", "timeline layout", "the custom merger", "the partial update")
     problems = (
-        *(p for p in _kind_problems(config, properties) if p[0].startswith(ours)),
+        *_version_problems(config),
+        *_merging_problems(config, properties),
         *_metadata_problems(config, properties),
+        *_column_problems(config, properties),
     )
     for what, hint in problems:
         raise UnsupportedTable(
@@ -92,11 +157,14 @@ def check_rewritable(config: TableConfig, properties: Mapping[str, str], url: st
         )
 
 
-def _kind_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
+def _version_problems(config: TableConfig) -> Iterator[_Problem]:
     if config.version not in VERSIONS_WRITTEN:
         yield f"table version {config.version}", "Upgrade it to version 9 with Apache Hudi"
     if config.layout != 2:
         yield f"timeline layout {config.layout}", "Upgrade it to version 9 with Apache Hudi"
+
+
+def _concurrency_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
     stated = properties.get("hoodie.write.concurrency.mode")
     if stated and config.concurrency not in CONCURRENCY_MODES:
         yield f"the concurrency mode {stated}", f"Known are {', '.join(CONCURRENCY_MODES.values())}"
@@ -107,6 +175,9 @@ def _kind_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterat
             "OPTIMISTIC_CONCURRENCY_CONTROL (occ) or SINGLE_WRITER (single)"
         )
         yield f"the concurrency mode {stated} with {what}", hint
+
+
+def _merging_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
     if payload := custom_payload(properties):
         yield f"the custom merger {payload!r}", "It is Java code; write the table with Apache Hudi"
     if config.partial_mode is not PartialMode.NONE:
@@ -122,6 +193,9 @@ def _metadata_problems(config: TableConfig, properties: Mapping[str, str]) -> It
             "which removes it, and put that line into hoodie.properties"
         )
         yield f"a metadata table ({listed})", hint
+
+
+def _column_problems(config: TableConfig, properties: Mapping[str, str]) -> Iterator[_Problem]:
     if config.cdc_enabled and config.cdc_mode not in CDC_MODES:
         yield f"change data capture in the mode {config.cdc_mode}", f"Known are {', '.join(CDC_MODES)}"
     if not config.populate_meta:
@@ -166,10 +240,17 @@ def _bucket_problems(
         yield "another number of buckets in each partition", "Write it with Apache Hudi"
     elif config.buckets is None:
         hint = (
-            "A wrong one would split its keys. Put hoodie.index.type=BUCKET and hoodie.bucket.index.num.buckets, as its "
-            "writers have them, into hoodie.properties"
+            "A wrong one would double its keys. `lakebraid adopt` finds out from its files and keys how rows find their "
+            "place, and states it in hoodie.properties; with --dry-run it only says so"
         )
-        yield "a number of buckets that it does not state", hint
+        yield "an index, or a number of buckets, that it does not state", hint
+    elif (made := whole_number(properties.get(FIXED_IDS) or "")) is not None and made != config.buckets:
+        hint = (
+            f"Its keys would get second rows. Put the {made} back"
+            if made
+            else "Take hoodie.index.type=BUCKET out again"
+        )
+        yield f"{config.buckets} buckets, and was made with {made or 'none'}", hint
     elif not set(config.bucket_fields) <= set(config.record_keys):
         yield "buckets by columns that are not in the key", "Correct hoodie.bucket.index.hash.field"
 

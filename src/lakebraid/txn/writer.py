@@ -18,7 +18,7 @@ from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.model.config import TableConfig
 from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.model.schema.rfc82 import resolve
-from lakebraid.model.writable import check_writable
+from lakebraid.model.writable import FIXED_IDS, check_buckets, check_writable, has_fixed_ids
 from lakebraid.storage.parallel import Behind
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
@@ -34,9 +34,6 @@ from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.ledger.watch import Company
 from lakebraid.txn.liveness.heartbeat import Heartbeat
-
-FIXED_IDS = "hoodie.lakebraid.fixed.file.ids"
-"""In the properties of tables whose buckets never had other file ids than the fixed ones."""
 
 
 class SettingsChanged(Exception):
@@ -72,7 +69,9 @@ class Writing:
         self._map = NO_MAP
         self._settings: Settings | None = None
         self._writable: tuple[TableConfig, Mapping[str, str]] | None = None
-        """Settings that were found to be writable; while they stay as they are, they are."""
+        """Settings of a table with fixed file ids that were found to be writable; while they stay as they are, they are."""
+        self._shaped: TableConfig | None = None
+        """Settings whose buckets were found to be those of the table's file groups."""
 
     def settings(self) -> tuple[TableConfig, Mapping[str, str]]:
         """The table's settings as they are now; UnsupportedTable if we must not write it."""
@@ -102,10 +101,12 @@ class Writing:
 
     def check_writable(self, config: TableConfig, properties: Mapping[str, str]) -> None:
         """UnsupportedTable if we must not write a table with these properties."""
-        if properties.get(FIXED_IDS) == "true":
-            if self._writable != (config, properties):
-                check_writable(config, properties, self.storage.url)
-                self._writable = (config, properties)
+        if self._writable == (config, properties):
+            return
+        self._writable = None
+        if has_fixed_ids(properties):
+            check_writable(config, properties, self.storage.url)
+            self._writable = (config, properties)
             return
         _, folders = self.storage.list_folder(".hoodie/.bucket_index")
         completed = self.completions(config) if config.timezone == "LOCAL" else None
@@ -187,10 +188,20 @@ class Writing:
         return table_schema_text(stated, now.config.name)
 
     def placement(self, properties: Mapping[str, str], ledger: Ledger) -> Placement:
-        """Where rows go. Ids of buckets that Apache Hudi made are looked up: a second id for one would double its keys."""
-        if ledger.config.buckets is None or (properties.get(FIXED_IDS) == "true" and not ledger.is_shared):
+        """Where rows go. Ids of buckets that Apache Hudi made are looked up: a second id for one would double its keys.
+
+        UnsupportedTable if there are file groups that are no buckets. Tables that were made here say with how many buckets,
+        so that nothing has to be looked at; of older ones the groups are looked at once in each process.
+        """
+        config, writable = ledger.config, self._writable
+        are_fixed = writable is not None and writable[0] == config and not ledger.is_shared
+        if config.buckets is None or (are_fixed and (properties.get(FIXED_IDS) != "true" or self._shaped == config)):
             return Placement()
         view = load_view(ledger.table)
+        check_buckets(config, view.groups, self.storage.url)
+        self._shaped = config
+        if are_fixed:
+            return Placement()
         return Placement(listed_ids(view.groups, view.replaced), looked=view.completion_time)
 
     def placed_since(self, ledger: Ledger, placement: Placement) -> Placement:

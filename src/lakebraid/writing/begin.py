@@ -22,7 +22,7 @@ from lakebraid.model.creation.columns import check_ordering
 from lakebraid.model.file_sizing import Sizes, sizes_of
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.keys import record_keys
-from lakebraid.model.operations import Operation
+from lakebraid.model.operations import KINDS, Operation
 from lakebraid.model.schema.conform import without_meta
 from lakebraid.model.schema.growth import evolved
 from lakebraid.model.schema.user_schema import fit_schema
@@ -249,7 +249,8 @@ def begin(opening: Opening) -> tuple[Opening, Beginning]:
 
 def _begin(opening: Opening) -> Beginning:
     writing, request, config, ledger = opening.writing, opening.request, opening.config, opening.ledger
-    placement = writing.placement(opening.properties, ledger)
+    # What leaves no rows may put right what no other write goes beside.
+    placement = Placement() if KINDS[request.operation].leaves_none else writing.placement(opening.properties, ledger)
     sizes = sizes_of(opening.properties) if config.is_placed else None
     rivalry = Rivalry(
         config,

@@ -113,8 +113,8 @@ class Placing:
         if not view.config.index and ids and all(bucket_of_file_id(file_id) is not None for file_id in ids):
             raise UnsupportedTable(
                 f"Cannot write to {self._writing.storage.url}: its file groups look like buckets, and it does not say how "
-                "many there are. Nothing was changed. Put hoodie.index.type=BUCKET and hoodie.bucket.index.num.buckets, or "
-                "hoodie.index.type=SIMPLE, into hoodie.properties.",
+                "many there are. Nothing was changed. `lakebraid adopt` finds out from its keys whether they are, and states "
+                "it in hoodie.properties; with --dry-run it only says so.",
                 path=self._writing.storage.url,
             )
 

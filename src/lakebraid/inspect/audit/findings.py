@@ -87,7 +87,7 @@ KINDS: Final[dict[str, FindingKind]] = {
     "schema-masked": FindingKind(_R, True, "A commit that began earlier and completed later added a column which the table's schema does not show.", "Write once more with the column, or add it with `t.alter()`."),
     # keys
     "bucket-twice": FindingKind(_D, True, "Two file groups of one partition are of the same bucket: keys may be there twice, and Hudi's writers fail.", "Rewrite the partition (`insert_overwrite`)."),
-    "bucket-out-of-range": FindingKind(_D, True, "A file group's bucket is beyond the table's number of buckets: look-ups do not find its rows.", "Find the writer with another bucket number; rewrite the partition."),
+    "bucket-out-of-range": FindingKind(_D, True, "A file group's bucket is beyond the table's number of buckets: look-ups do not find its rows.", "Find the writer with another bucket number; correct hoodie.bucket.index.num.buckets, or rewrite the table (`insert_overwrite_table`): other writes are refused."),
     "key-wrong-bucket": FindingKind(_D, True, "A key lies in another bucket than its hash says: updates go past it.", "Delete and write those rows again; find the writer with another bucket number."),
     "key-two-groups": FindingKind(_D, True, "A key lies in two file groups: it is read twice.", "Delete the key in one of them; find out which two writers inserted it."),
     "key-twice": FindingKind(_D, True, "A key lies twice in one base file.", "Rewrite the file group: upsert the key and compact."),

@@ -40,10 +40,15 @@ Units: TypeAlias = npt.NDArray[Any]
 def bucket_ids(record_keys: pa.Array | pa.ChunkedArray, fields: Sequence[str], buckets: int) -> npt.NDArray[np.int32]:
     """The bucket of every record key; `fields` are the hash fields, usually the record key fields."""
     _check_buckets(buckets)
+    return (key_hashes(record_keys, fields) % np.uint32(buckets)).astype(np.int32)
+
+
+def key_hashes(record_keys: pa.Array | pa.ChunkedArray, fields: Sequence[str]) -> Hashes:
+    """The hash of every record key, without its sign: its remainder by the number of buckets is the bucket."""
     chunks = record_keys.chunks if isinstance(record_keys, pa.ChunkedArray) else [record_keys]
     hashes = [block for chunk in chunks for block in _chunk_hashes(chunk, list(fields))]
     joined = np.concatenate(hashes) if hashes else np.zeros(0, dtype=np.uint32)
-    return ((joined & np.uint32(0x7FFFFFFF)) % np.uint32(buckets)).astype(np.int32)
+    return joined & np.uint32(0x7FFFFFFF)
 
 
 def bucket_of(key_text: str, fields: Sequence[str], buckets: int) -> int:

@@ -12,6 +12,7 @@ from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.model.creation.plan import TableSpec
 from lakebraid.model.keys.buckets import bucket_file_id
 from lakebraid.model.schema.avro_text import table_schema_text
+from lakebraid.model.writable import FIXED_IDS
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.creating import check_vacant
@@ -23,7 +24,6 @@ from lakebraid.txn.ledger.entries import LedgerState
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Decision, Round
 from lakebraid.txn.liveness.heartbeat import forget
-from lakebraid.txn.writer import FIXED_IDS
 
 
 def create_table(storage: Storage, clock: Clock, spec: TableSpec) -> None:
@@ -60,7 +60,7 @@ def _creation(now: Round, spec: TableSpec, request_time: str, files: list[Staged
     metadata = CommitMetadata(write_stats=write_stats(files, request_time), extra=extra, operation="BULK_INSERT")
     name = TimelineFileName(request_time, completion, action, State.COMPLETED).format()
     pending = [TimelineFileName(request_time, None, action, s).format() for s in (State.REQUESTED, State.INFLIGHT)]
-    properties = format_properties({**spec.properties, FIXED_IDS: "true"})
+    properties = format_properties({**spec.properties, FIXED_IDS: str(spec.config.buckets or 0)})
     state = LedgerState(last=completion, schema_file=name if extra else None, is_fresh=True)
     files_to_appear = (*((b"", p) for p in pending), (format_commit(metadata), name), (properties, PROPERTIES))
     return Decision("create", state, files_to_appear, value=None)
