@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
-from lakebraid.format.names import BaseFileName, LogFileName, in_partition, parse_data_file
+from lakebraid.format.names import BaseFileName, LogFileName, in_partition, parse_data_file, partition_numbers
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
 from lakebraid.format.timeline.plans import ClusteringPlan, ClusteringSlice, CompactionOperation, CompactionPlan
 from lakebraid.model.config import TableConfig
@@ -68,7 +68,8 @@ def compact_tasks(
     """
     newest_open = plan.extra.get(NEWEST_OPEN, "")
     parts = [(o.file_id, slice_task_of(o, config, sizes, visible or ALL_COUNT, newest_open)) for o in plan.operations]
-    tasks = [CompactTask(file_id, part) for file_id, part in parts]
+    numbers = partition_numbers(part.partition for _, part in parts)
+    tasks = [CompactTask(file_id, part, numbers[part.partition]) for file_id, part in parts]
     return sorted(tasks, key=lambda task: -task.slice.size)
 
 

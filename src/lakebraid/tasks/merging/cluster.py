@@ -189,7 +189,7 @@ def _place(
     storage: Storage, plan: MergeContext, task: ClusterTask, output: int, rows: Iterable[pa.Table]
 ) -> list[StagedFile]:
     file_id = output_file_id(plan.request_time, task.number, output)
-    name = BaseFileName(file_id, plan.token, plan.request_time, ".parquet").format()
+    name = BaseFileName(file_id, plan.token(), plan.request_time, ".parquet").format()
     content = format_base_file(rows, plan.schema, name, has_filter=True)
     if content.rows == 0:
         return []

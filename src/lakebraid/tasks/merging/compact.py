@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.format.log.blocks import POSITIONS, HeaderKey, LogBlock, format_log
-from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.format.names import BaseFileName, LogFileName, claim_token
 from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.keys.keys import render_values
 from lakebraid.model.ordering import Bools, Ints
@@ -65,9 +65,9 @@ class MergeContext:
         """What a merge keeps of older values."""
         return Keeping.of(self.read.rules, self.oldest_open)
 
-    @property
-    def token(self) -> str:
-        return f"0-0-{self.epoch}"
+    def token(self, partition: int = 0) -> str:
+        """The write token of files in one partition, given by its number among those of the plan."""
+        return claim_token(self.epoch, partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,8 @@ class CompactTask:
 
     file_id: str
     slice: SliceTask
+    partition_number: int = 0
+    """That of its partition among those of the plan."""
     earlier_logs: tuple[str, ...] = ()
     """For a log compaction: the logs of the slice that rank before those to compact, as far as they are not known."""
 
@@ -102,7 +104,7 @@ def run_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask)
     """
     graves: list[tuple[Versions, Ints]] = []
     partition = task.slice.partition
-    name = BaseFileName(task.file_id, plan.token, plan.request_time, ".parquet").format()
+    name = BaseFileName(task.file_id, plan.token(task.partition_number), plan.request_time, ".parquet").format()
     keeping = plan.keeping()
     rows = read_slice(
         storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)), keeping=keeping
@@ -178,7 +180,7 @@ def _own_log(
     told = [block for versions, rows in graves for block in _tombstones(plan, task.slice.partition, versions, rows)]
     if not told and not carried:
         return []
-    name = LogFileName(task.file_id, plan.request_time, 1, plan.token, "").format()
+    name = LogFileName(task.file_id, plan.request_time, 1, plan.token(task.partition_number), "").format()
     data = format_log([*told, *carried])
     place_file(storage, plan.request_time, task.slice.partition, name, data)
     deletes = sum(len(rows) for _, rows in graves)

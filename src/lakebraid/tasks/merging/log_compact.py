@@ -63,7 +63,8 @@ def run_log_compaction_task(storage: Storage, plan: MergeContext, task: CompactT
     written = [_standing_for(block, plan.request_time, _times(blocks)) for part in parts for block in part.blocks]
     if not written:
         return []
-    partition, name = task.slice.partition, LogFileName(task.file_id, plan.request_time, 1, plan.token, "").format()
+    partition, token = task.slice.partition, plan.token(task.partition_number)
+    name = LogFileName(task.file_id, plan.request_time, 1, token, "").format()
     data = format_log(written)
     place_file(storage, plan.request_time, partition, name, data)
     rows, deletes = sum(part.rows for part in parts), sum(part.deletes for part in parts)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
-from lakebraid.format.names import BaseFileName
+from lakebraid.format.names import BaseFileName, partition_numbers, write_token
 from lakebraid.format.parquet.bloom import MAX_KEY, MIN_KEY, FilterOfKeys
 from lakebraid.format.parquet.write import ParquetFile
 from lakebraid.model.config import RECORD_KEY
@@ -76,9 +76,11 @@ def put_seeds(
     """Empty base files with which file groups (partition and file id) begin, put but not visible. Every attempt gives the
     same names and bytes.
     """
+    wanted = list(groups)
+    numbers = partition_numbers(partition for partition, _ in wanted)
 
     def seed(partition: str, file_id: str) -> NewFiles:
-        name = BaseFileName(file_id, "0-0-0", request_time, ".parquet").format()
+        name = BaseFileName(file_id, write_token(0, numbers[partition]), request_time, ".parquet").format()
         return NewFiles(((partition, name),), 0, lambda: [put(partition, file_id, name)])
 
     def put(partition: str, file_id: str, name: str) -> StagedFile:
@@ -86,7 +88,7 @@ def put_seeds(
         put_file(storage, request_time, partition, name, content.data)
         return StagedFile(partition, file_id, name, len(content.data), 0, 0, is_base=True)
 
-    return put_files(storage, request_time, (seed(*group) for group in groups))
+    return put_files(storage, request_time, (seed(*group) for group in wanted))
 
 
 def _calendar(schema: pa.Schema) -> dict[str, str]:

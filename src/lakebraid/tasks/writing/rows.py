@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
-from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.format.names import BaseFileName, LogFileName, partition_numbers, write_token
 from lakebraid.model.config import RECORD_KEY, TableConfig
 from lakebraid.model.grouping import Group, group_rows, join_group
 from lakebraid.model.incoming import prepare
@@ -112,10 +112,11 @@ def rows_to_put(
     ready = prepare(rows, plan.schema, plan.config, operation=plan.operation, columns=plan.columns)
     batch = _batch(plan, ready, task, places)
     openings = _openings(storage, plan, batch)
+    numbers = partition_numbers(group.partition for group in batch.groups)
     row_bytes = batch.rows.nbytes / max(1, batch.rows.num_rows)
 
     def new(group: Group, opening: Skeletons | None) -> NewFiles:
-        names = _names(plan, batch, group, task)
+        names = _names(plan, batch, group, write_token(task, numbers[group.partition]))
         size = int(row_bytes * (group.stop - group.start))
         put = partial(_put, storage, plan, batch, group, opening, names)
         return NewFiles(tuple((group.partition, name) for name in names if name), size, put)
@@ -222,9 +223,9 @@ def _openings(storage: Storage, plan: WritePlan, batch: _Batch) -> list[Skeleton
     return map_calls(storage, opening, batch.groups)
 
 
-def _names(plan: WritePlan, batch: _Batch, group: Group, task: int) -> tuple[str, str]:
+def _names(plan: WritePlan, batch: _Batch, group: Group, token: str) -> tuple[str, str]:
     """The names of the base file and of the log file of a group; empty if `_files` makes none."""
-    file_id, token = plan.file_id(group.partition, group.bucket), f"{task}-0-0"
+    file_id = plan.file_id(group.partition, group.bucket)
     fates = _of_group(batch.fates, group)
     base = log = ""
     if plan.into_base and (fates is None or not fates.dead.all()):
