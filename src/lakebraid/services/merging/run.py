@@ -151,8 +151,9 @@ def run_claimed(execution: Execution[R], opened: Opened, held: Held, action: Mer
     tasks = execution.tasks(sizes)
     order, oldest = execution.sort_by, execution.oldest_open
     context = merge_context(
-        storage, engine.options, config, schema.columns, held.request_time, held.epoch, order, oldest_open=oldest
-    )
+        storage, engine.options, config, schema.columns, held.request_time, held.epoch, order,
+        oldest_open=oldest, indexed=opened.writing.indexed_columns(config),
+    )  # fmt: skip
     files = engine.run_tasks(storage, context, tasks, execution.run_task, held.check)
     metadata = execution.metadata(files, schema.text)
     completion = execution.publish(metadata)

@@ -61,7 +61,7 @@ def rewrite_group(
     rows = tally.counted(merged if base is not None else _in_key_order(merged))
     rows = rows if captured is None else captured.after(rows)
     name, log_name = names_of_rewrite(plan, target, token)
-    content = format_base_file(rows, plan.schema, name, has_filter=plan.config.has_filters)
+    content = format_base_file(rows, plan.schema, name, has_filter=plan.config.has_filters, ranges=plan.ranges)
     events = None if captured is None else captured.events(read.schema, plan.request_time)
     if (not tally.inserts and not tally.matched) or (events is not None and not events.num_rows):
         return None
@@ -86,6 +86,7 @@ def rewrite_group(
         updates=tally.matched - tally.deletes,
         changes="" if events is None else log_name,
         changes_size=0 if events is None else len(files[1][1]),
+        ranges=content.ranges,
     )
 
 
