@@ -201,3 +201,6 @@ METADATA_GROUPS_MAX: Final = 100_000
 
 INDEX_DEFINITIONS_BYTES_MAX: Final = 4 * MIB
 """The definitions of a table's indexes: the names of its columns, and little else."""
+
+INDEXED_COLUMNS_MAX: Final = 1000
+"""Columns of which statistics are kept, some hundred bytes each for every new file; Hudi chooses 35 by itself."""

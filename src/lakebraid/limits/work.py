@@ -265,3 +265,7 @@ again: as many as the tasks of a write hand to the driver at most."""
 KEYS_COMPARED_BYTES_MAX: Final = 16 * MIB
 """Log files whose keys are read to see whether two optimistic writes that met in a file group have different ones: while
 that is done no other process's round waits, but ours may have to be done again."""
+
+RANGE_END_MAX: Final = 256
+"""Characters, or bytes, of the ends of a range of texts in a metadata table: an end is kept for each file and indexed column, and
+what is looked for differs before that."""

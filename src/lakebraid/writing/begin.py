@@ -22,6 +22,7 @@ from lakebraid.model.creation.columns import check_ordering
 from lakebraid.model.file_sizing import Sizes, sizes_of
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.keys import record_keys
+from lakebraid.model.metadata.file_ranges import NO_COLUMNS, range_rules
 from lakebraid.model.operations import KINDS, Operation
 from lakebraid.model.schema.conform import without_meta
 from lakebraid.model.schema.growth import evolved
@@ -159,6 +160,8 @@ class Beginning:
     """Partitions and names of files that were announced when it was begun ahead."""
     sizes: Sizes | None
     """How large files shall become, where rows are kept until the commit and assigned then; else None."""
+    indexed: tuple[str, ...] = ()
+    """The columns of which the table's metadata table keeps statistics."""
 
     @property
     def operation(self) -> Operation:
@@ -180,6 +183,7 @@ class Beginning:
             file_ids=self.placement.listed,
             replaced=self.placement.replaced,
             announced=self.announced,
+            ranges=range_rules(self.indexed, config, columns) if self.indexed else NO_COLUMNS,
         )
 
 
@@ -287,6 +291,7 @@ def _begin(opening: Opening) -> Beginning:
         into_base,
         frozenset() if ahead is None else ahead.announced,
         sizes,
+        writing.indexed_columns(config),
     )
 
 

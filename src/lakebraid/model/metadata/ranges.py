@@ -2,7 +2,8 @@
 """The range of a column's values in a file or a partition, and how many rows have none.
 
 Values are plain: whole numbers for dates, times and timestamps, decimals, floats, texts, bytes. They are compared as Spark
-compares them: texts by their UTF-8 bytes, NaN greater than every number. A range may be wider than the values, never narrower.
+compares them: texts by their UTF-8 bytes, NaN greater than every number. A range may be wider than the values, never narrower:
+the ends of long texts are cut, the lower one to where it begins, the upper one to what is just above that.
 """
 
 from __future__ import annotations
@@ -15,8 +16,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebraid.limits import RANGE_END_MAX
 from lakebraid.model.config import RECORD_KEY
-from lakebraid.model.metadata.value_types import NOTHING, ValueType, plain_arrow_type, value_type, wider_type
+from lakebraid.model.metadata.value_types import (
+    NOTHING,
+    ValueType,
+    extremes,
+    plain_arrow_type,
+    value_type,
+    wider_type,
+)
 
 INDEXED_META: Final = ("_hoodie_commit_time", "_hoodie_partition_path", RECORD_KEY)
 INDEXED_COLUMNS: Final = 32
@@ -52,11 +61,26 @@ def column_ranges(rows: pa.Table | pa.RecordBatch, columns: Iterable[str]) -> li
     """The ranges of those of the columns that can be indexed. A column that the rows lack is null in each of them."""
     found = []
     for name in columns:
-        at = rows.schema.get_field_index(name)
-        made = column_range(name, rows.column(at)) if at >= 0 else absent_range(name, rows.num_rows)
+        values = column_values(rows, name)
+        made = column_range(name, values) if values is not None else absent_range(name, rows.num_rows)
         if made is not None:
             found.append(made)
     return found
+
+
+def column_values(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray | None:
+    """A column, or with dots in its name a field inside of one, null where what holds it is; None if there is none."""
+    at = rows.schema.get_field_index(name)
+    if at >= 0:
+        return rows.column(at)
+    first, *inner = name.split(".")
+    at = rows.schema.get_field_index(first)
+    values = rows.column(at) if at >= 0 and inner else None
+    for step in inner:
+        if values is None or not pa.types.is_struct(values.type) or values.type.get_field_index(step) < 0:
+            return None
+        values = pc.struct_field(values, step)
+    return values
 
 
 def column_range(name: str, values: pa.Array | pa.ChunkedArray) -> ColumnRange | None:
@@ -80,13 +104,44 @@ def absent_range(name: str, rows: int, kind: pa.DataType | None = None) -> Colum
     return ColumnRange(name, None, None, rows, rows, known or NOTHING)
 
 
+def widest_range(name: str, kind: ValueType, rows: int) -> ColumnRange:
+    """The range of a column of which so many rows, or more, may hold anything, or nothing: there are rows with and without a value.
+
+    If the table has no such column, none of them has a value, whatever is asked.
+    """
+    if kind == NOTHING:
+        return absent_range(name, rows)
+    low, high = extremes(kind)
+    return ColumnRange(name, low, high, max(rows, 1), 2 * max(rows, 1), kind)
+
+
 def _bounds(values: pa.Array | pa.ChunkedArray, kind: ValueType) -> tuple[Any, Any]:
     plain = _plain(values, kind)
     found = pc.min_max(plain)
     low, high = found["min"].as_py(), found["max"].as_py()
     if isinstance(high, float) and pc.any(pc.is_nan(plain)).as_py():
         high = math.nan  # Arrow passes over it; to Spark it is the greatest number
+    if isinstance(low, str | bytes):
+        return low[:RANGE_END_MAX], _cut_above(high)
     return low, high
+
+
+def _cut_above(high: Any) -> Any:
+    """A short value that is not less than this one; a long one only if all its characters are the greatest there is.
+
+    >>> _cut_above("a" * 1000)[-2:]
+    'ab'
+    """
+    if len(high) <= RANGE_END_MAX:
+        return high
+    if isinstance(high, bytes):
+        kept = high[:RANGE_END_MAX].rstrip(b"\xff")
+        return kept[:-1] + bytes((kept[-1] + 1,)) if kept else high
+    text = high[:RANGE_END_MAX].rstrip("\U0010ffff")
+    if not text:
+        return high
+    above = ord(text[-1]) + 1
+    return text[:-1] + chr(0xE000 if above == 0xD800 else above)  # no text holds what lies between
 
 
 def _plain(values: pa.Array | pa.ChunkedArray, kind: ValueType) -> pa.Array | pa.ChunkedArray:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Context, Decimal
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from lakebraid.digits import whole_number
 from lakebraid.format.metadata.values import Kind, Wrapped
+from lakebraid.limits import RANGE_END_MAX
 
 V1, V2 = "V1", "V2"
 """How values are wrapped: V1 by their meaning (table versions 6 and 8), V2 by their primitive type, with a number for the type."""
@@ -48,6 +50,16 @@ _PLAIN: Final = {
     BYTES: pa.binary(), FIXED: pa.binary(), UUID: pa.string(), DATE: pa.date32(), TIME_MS: pa.time32("ms"), TIME_US: pa.time64("us"),
     TIMESTAMP_MS: pa.timestamp("ms", "UTC"), TIMESTAMP_US: pa.timestamp("us", "UTC"), TIMESTAMP_NS: pa.timestamp("ns", "UTC"),
     LOCAL_MS: pa.timestamp("ms"), LOCAL_US: pa.timestamp("us"), LOCAL_NS: pa.timestamp("ns"),
+}  # fmt: skip
+_LONGS, _INTS = (-(1 << 63), (1 << 63) - 1), (-(1 << 31), (1 << 31) - 1)
+_EXTREMES: Final[dict[int, tuple[Any, Any]]] = {
+    BOOLEAN: (False, True), INT: _INTS, DATE: _INTS, TIME_MS: (0, 86_400_000), TIME_US: (0, 86_400_000_000),
+    **dict.fromkeys((FLOAT, DOUBLE), (-math.inf, math.nan)),
+    **dict.fromkeys((STRING, UUID), ("", RANGE_END_MAX * "\U0010ffff")),
+    **dict.fromkeys((BYTES, FIXED), (b"", RANGE_END_MAX * b"\xff")),
+    **dict.fromkeys((LONG, TIMESTAMP_US, TIMESTAMP_NS, LOCAL_US, LOCAL_NS), _LONGS),
+    # In microseconds, as which Spark holds them, they fill the same 64 bits.
+    **dict.fromkeys((TIMESTAMP_MS, LOCAL_MS), (-((1 << 63) // 1000), ((1 << 63) - 1) // 1000)),
 }  # fmt: skip
 _WIDER: Final = {
     frozenset({INT, LONG}): LONG,
@@ -98,6 +110,17 @@ def decimal_form(kind: ValueType) -> tuple[int, int]:
     precision, _, scale = (kind.more or "").partition(",")
     found = whole_number(precision.strip()), whole_number(scale.strip() or "0")
     return (0, 0) if None in found or max(found[0] or 0, found[1] or 0) > 76 else (found[0] or 0, found[1] or 0)
+
+
+def extremes(kind: ValueType) -> tuple[Any, Any]:
+    """The least and the greatest plain value of a type. Texts and bytes have no greatest: those that are given begin with more of
+    the greatest character than is to be expected.
+    """
+    if kind.ordinal == DECIMAL:
+        precision, scale = decimal_form(kind)
+        most = Decimal(10**precision - 1).scaleb(-scale, _EXACT)
+        return -most, most
+    return _EXTREMES[kind.ordinal]
 
 
 def wrap(value: Any, kind: ValueType, version: str = V2) -> Wrapped | None:
