@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.errors import CorruptFile
+from lakebraid.errors import CorruptFile, UnsupportedTable
+from lakebraid.format.hudi_types import is_shredded, is_vector, to_vectors
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.keys.keys import render_values
 
@@ -41,7 +42,16 @@ def widen(column: pa.Array | pa.ChunkedArray, target: pa.DataType, where: str) -
     """The values in a wider type; CorruptFile if a value does not fit, since nothing may be cut off silently."""
     if column.type == target:
         return column
+    if is_shredded(column.type, target):
+        raise UnsupportedTable(
+            f"{where} is a VARIANT whose values are kept apart by their types (shredded); such values are not read. Nothing was "
+            "changed. Read the table with Apache Hudi on Spark 4, or let it write the files anew without shredding.",
+            path=where,
+            feature="a shredded VARIANT",
+        )
     try:
+        if is_vector(target) and pa.types.is_fixed_size_binary(column.type):
+            return to_vectors(column, target)
         if _has_floats_to_spell(column.type, target):
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             return pa.chunked_array([_spelled(chunk, target) for chunk in chunks], target)
