@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakebraid.errors import CorruptFile, UnsupportedTable
+from lakebraid.errors import CorruptFile, EnvironmentProblem, InvalidArgument, UnsupportedTable
 from lakebraid.format.avro.rows import parse_avro_block
 from lakebraid.format.avro.types import parse_avro_schema
 from lakebraid.format.hudi_types import hudi_types, is_shredded, to_vectors
+from lakebraid.model.schema.conform import conform
+from lakebraid.model.schema.ddl import parse_ddl
 from lakebraid.model.schema.readable import can_read
 
 pytestmark = pytest.mark.unit
@@ -131,6 +133,19 @@ def test_vectors_of_an_avro_block_are_read_and_damaged_ones_are_named() -> None:
     short = struct.pack(">ii", 3, 1) + struct.pack(">i", 9) + row[:9]
     with pytest.raises(CorruptFile, match="record 1 of an Avro block"):
         parse_avro_block(short, text(vector()), "block")
+
+
+@pytest.mark.parametrize(("text", "instead"), [("vector(3)", "array<float>"), ("blob", "binary"), ("variant", "JSON")])
+def test_a_column_of_such_a_type_cannot_be_created_and_what_can_be_is_said(text: str, instead: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"is read and not written: keep it as .*{instead}.*Nothing was created"):
+        parse_ddl(f"id int, c {text}")
+
+
+def test_absent_vectors_are_counted_before_memory_is_taken_for_them() -> None:
+    rows = pa.table({"id": pa.nulls(10**6, pa.int32())})
+    schema = pa.schema([("id", pa.int32()), parse(vector(2**24, size=2**26))])
+    with pytest.raises(EnvironmentProblem, match="Column c of a block takes 67,108,864,000,000 bytes"):
+        conform(rows, schema, "a block")
 
 
 def test_bytes_become_vectors_from_any_slice_and_other_lengths_do_not() -> None:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebraid.errors import CorruptFile, UnsupportedTable
-from lakebraid.format.hudi_types import is_shredded, is_vector, to_vectors
+from lakebraid.format.hudi_types import is_shredded, is_vector, to_vectors, vector_bytes
+from lakebraid.memory import check_needed
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.keys.keys import render_values
 
@@ -32,10 +33,17 @@ def conform(rows: pa.Table | pa.RecordBatch, schema: pa.Schema, where: str) -> p
     for field in schema:
         at = rows.schema.get_field_index(field.name)
         if at < 0:
-            columns.append(pa.nulls(rows.num_rows, field.type))
+            columns.append(_absent(rows.num_rows, field, where))
         else:
             columns.append(widen(rows.column(at), field.type, f"column {field.name} of {where}"))
     return pa.Table.from_arrays(columns, schema=schema) if columns else rows.select([])
+
+
+def _absent(count: int, field: pa.Field, where: str) -> pa.Array:
+    """Nulls, which take as much memory as values in a vector: no file bounds their number."""
+    if is_vector(field.type):
+        check_needed(count * vector_bytes(field.type).byte_width, f"Column {field.name:.200} of {where}")
+    return pa.nulls(count, field.type)
 
 
 def widen(column: pa.Array | pa.ChunkedArray, target: pa.DataType, where: str) -> pa.Array | pa.ChunkedArray:
