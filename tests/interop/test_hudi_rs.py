@@ -33,6 +33,7 @@ DIFFERENT = {
         {"1", "2", "4", "5", "6", "7", "8", "9"},
         "lists files through the metadata table, and shows only groups that have a base file then",
     ),
+    "v6_flink_mor_compacted": ({"2"}, "leaves out log files that follow a pending compaction"),
     "v9_cow_vector": ({"1", "3", "4", "5"}, VECTORS),
     "v9_mor_fill_unavailable": (
         {"6"},
