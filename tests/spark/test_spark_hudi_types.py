@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ def test_every_write_on_spark_is_refused_and_changes_no_file(name: str, tmp_path
     table = opened(name, tmp_path)
     before = files(table)
     rows = spark.createDataFrame(table.to_arrow(columns=["id", "ts", "part"]))
-    writes = [
+    writes: list[Callable[[], object]] = [
         lambda: table.upsert(rows),
         lambda: table.update({"ts": "ts + 1"}, where="id = 1"),
         lambda: table.delete(where="id = 1"),
