@@ -20,19 +20,21 @@ OLD_COMPLETED = re.compile(r"^(\d{17})\.(commit|deltacommit|replacecommit|rollba
 WRITES = ("commit", "deltacommit", "replacecommit")
 
 
-def all_answers(spark: SparkSession, path: str) -> dict[str, Any]:
-    """Schema, snapshot, read-optimised view, as-of and incremental reads at each completed time."""
+def all_answers(spark: SparkSession, path: str, read_as: str = "") -> dict[str, Any]:
+    """Schema, snapshot, read-optimised view, as-of and incremental reads at each completed time.
+
+    `read_as` are columns for tables whose own types this Spark does not know.
+    """
     # A table without a single commit has no answer but its schema, and Hudi may refuse even that.
     done = completed(path)
     found: dict[str, Any] = {"timeline": timeline(path), "completed": done}
-    found["schema"] = answer(lambda: columns(query(spark, path, "snapshot")))
-    found["snapshot"] = answer(partial(rows_of, spark, path, "snapshot"))
-    found["read_optimized"] = answer(partial(rows_of, spark, path, "read_optimized"))
+    rows = partial(rows_of, spark, path, read_as=read_as)
+    found["schema"] = answer(lambda: columns(query(spark, path, "snapshot", read_as=read_as)))
+    found["snapshot"] = answer(partial(rows, "snapshot"))
+    found["read_optimized"] = answer(partial(rows, "read_optimized"))
     times = sorted({completion for _, completion, action in done if action in WRITES})
-    found["as_of"] = {time: answer(partial(rows_of, spark, path, "as_of", {"as.of.instant": time})) for time in times}
-    found["incremental_after"] = {
-        time: answer(partial(rows_of, spark, path, "incremental", begin(time))) for time in ["000", *times]
-    }
+    found["as_of"] = {time: answer(partial(rows, "as_of", {"as.of.instant": time})) for time in times}
+    found["incremental_after"] = {time: answer(partial(rows, "incremental", begin(time))) for time in ["000", *times]}
     return found
 
 
@@ -40,20 +42,24 @@ def begin(time: str) -> dict[str, str]:
     return {"hoodie.datasource.read.begin.instanttime": time}
 
 
-def query(spark: SparkSession, path: str, mode: str, options: dict[str, str] | None = None) -> DataFrame:
+def query(
+    spark: SparkSession, path: str, mode: str, options: dict[str, str] | None = None, read_as: str = ""
+) -> DataFrame:
     kind = {"snapshot": "snapshot", "as_of": "snapshot", "cdc": "incremental"}.get(mode, mode)
     reader = spark.read.format("hudi").option("hoodie.datasource.query.type", kind)
     if mode == "cdc":
         reader = reader.option("hoodie.datasource.query.incremental.format", "cdc")
     if mode == "as_of":
         reader = reader.option("as.of.instant", (options or {})["as.of.instant"])
+    if read_as:
+        reader = reader.schema(read_as)
     return reader.options(**(options or {})).load(path)
 
 
 def rows_of(
-    spark: SparkSession, path: str, mode: str, options: dict[str, str] | None = None
+    spark: SparkSession, path: str, mode: str, options: dict[str, str] | None = None, read_as: str = ""
 ) -> list[dict[str, object]]:
-    return encode_rows(query(spark, path, mode, options))
+    return encode_rows(query(spark, path, mode, options, read_as))
 
 
 def answer(ask: Callable[[], object]) -> object:

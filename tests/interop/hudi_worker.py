@@ -31,6 +31,7 @@ from tests.interop import (
     tables,
     tables_keys,
     tables_merging,
+    tables_new_types,
     tables_services,
     tables_types,
     tables_versions,
@@ -143,7 +144,7 @@ def definitions(_: SparkSession, __: dict[str, Any]) -> list[Any]:
     return sorted(tables.DEFINITIONS)
 
 
-REGISTERED = (tables_keys, tables_merging, tables_services, tables_types, tables_versions)
+REGISTERED = (tables_keys, tables_merging, tables_new_types, tables_services, tables_types, tables_versions)
 OPEN: dict[str, tables.Slow] = {}
 COMMANDS = {
     "definitions": definitions,

@@ -68,7 +68,7 @@ def make(spark: SparkSession, name: str, root: str) -> dict[str, Any]:
     hudi = Hudi(spark, name, f"{root}/{name}")
     definition(hudi)
     found = {"table": name, "what": what, "written_by": "Apache Hudi 1.2.0 on Spark 3.5"}
-    return found | answers.all_answers(spark, hudi.path) | hudi.extras
+    return found | answers.all_answers(spark, hudi.path, hudi.read_as) | hudi.extras
 
 
 @dataclass
@@ -81,6 +81,8 @@ class Hudi:
     ddl: str = ""
     options: dict[str, str] = field(default_factory=dict)
     extras: dict[str, Any] = field(default_factory=dict)
+    read_as: str = ""
+    """Columns for reading a table of whose types Spark 3.5 has none."""
 
     def define(
         self,

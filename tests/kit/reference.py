@@ -67,7 +67,7 @@ def decode(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(decode(v) for v in value)
     if not isinstance(value, dict):
-        return value
+        return "NaN" if isinstance(value, float) and math.isnan(value) else value
     match list(value.items()):
         case [("$decimal", text)]:
             return decimal.Decimal(text)
@@ -80,7 +80,7 @@ def decode(value: Any) -> Any:
         case [("$base64", text)]:
             return base64.b64decode(text)
         case [("$double" | "$float", text)]:
-            return float(text)
+            return decode(float(text))
         case [("$map", pairs)]:
             return frozenset((decode(k), decode(v)) for k, v in pairs)
     return tuple(sorted((k, decode(v)) for k, v in value.items()))
@@ -92,7 +92,7 @@ def plain(value: Any, kind: pa.DataType) -> Any:
         return None
     if pa.types.is_map(kind):
         return frozenset((plain(k, kind.key_type), plain(v, kind.item_type)) for k, v in value)
-    if pa.types.is_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return tuple(plain(v, kind.value_type) for v in value)
     if pa.types.is_struct(kind):
         return tuple(sorted((f.name, plain(value[f.name], f.type)) for f in kind))
@@ -117,8 +117,7 @@ def hudi_rows(rows: list[dict[str, Any]], texts: Iterable[str] = ()) -> list[tup
 
     def one(row: dict[str, Any]) -> tuple[Any, ...]:
         row = row | {c: int(row[c]) for c in texts if row.get(c) is not None}
-        pairs = ((c, decode(row[c])) for c in sorted(row) if c not in LEFT_OUT)
-        return tuple((c, "NaN" if isinstance(v, float) and math.isnan(v) else v) for c, v in pairs)
+        return tuple((c, decode(row[c])) for c in sorted(row) if c not in LEFT_OUT)
 
     return sorted((one(r) for r in rows), key=repr)
 

@@ -7,8 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from lakebraid.digits import whole_number
 from lakebraid.errors import UnsupportedTable
+from lakebraid.format.hudi_types import hudi_types
 from lakebraid.format.times import parse_instant_time
 from lakebraid.limits import ZONE_DIFFERENCE_MS_MAX
 from lakebraid.model.config import (
@@ -154,6 +157,18 @@ def check_rewritable(config: TableConfig, properties: Mapping[str, str], url: st
     for what, hint in problems:
         raise UnsupportedTable(
             f"Cannot rewrite files of {url}: it uses {what}. Nothing was changed. {hint}.", path=url, feature=what
+        )
+
+
+def check_columns_writable(schema: pa.Schema, url: str) -> None:
+    """Raises UnsupportedTable for columns whose values Apache Hudi would not find in what is written here."""
+    for name, hudi_type in hudi_types(schema):
+        what = f"the type {hudi_type} in the column {name!r:.200}"
+        raise UnsupportedTable(
+            f"Cannot write to {url}: it uses {what}, which is read and not written. Nothing was changed. Write it with Apache "
+            "Hudi, which also compacts and clusters it; or copy its rows into a table of plain types.",
+            path=url,
+            feature=what,
         )
 
 

@@ -16,6 +16,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.model.predicate.parse import Predicate
 from lakebraid.source.filters import where_of
 from lakebraid.source.planning import Part, SourcePlan, plan_source, read_part
+from lakebraid.spark.schemas import spark_list
 from lakebraid.spark.start.workers import spare_imports
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -69,7 +70,7 @@ def new_reader(options: Mapping[str, str], schema: StructType, moment: str | Non
 
 def _check_types(found: pa.Schema, wanted: pa.Schema) -> None:
     for ours, field in zip(found, wanted, strict=True):
-        if ours.type != field.type and not _is_same(ours.type, field.type):
+        if ours.type != field.type and not _is_same(spark_list(ours.type), field.type):
             raise InvalidArgument(
                 f"The schema says that the column {field.name!r:.100} is {field.type}, but it is {ours.type}. Nothing was "
                 "read. Name it with the type it has, and cast it afterwards.",

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakebraid.limits import BATCH_ROWS, SPARK_COUNT_BYTES, SPARK_TASK_BYTES
 from lakebraid.model.predicate.parse import to_text
+from lakebraid.spark.schemas import spark_rows
 from lakebraid.spark.start.session import session
 from lakebraid.spark.start.workers import spare_imports, use_this_python
 from lakebraid.storage import Storage, open_storage
@@ -86,7 +87,7 @@ def read_spark_changes(
 def as_frame(rows: pa.Table, spark: SparkSession | None) -> DataFrame:
     """Rows that are here as a data frame with the types that a task would have given them."""
     # One batch: there would be one for each file group and kind of change.
-    return (spark or session()).createDataFrame(rows.combine_chunks(), from_arrow_schema(rows.schema))
+    return (spark or session()).createDataFrame(spark_rows(rows).combine_chunks(), from_arrow_schema(rows.schema))
 
 
 def can_scan(spark: SparkSession, storage: Storage) -> bool:
@@ -197,7 +198,7 @@ def _map(
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for rows in map_ahead(storage, partial(read, storage), packs[index], held_bytes):
-                    yield from rows.to_batches()
+                    yield from spark_rows(rows).to_batches()
 
     use_this_python(spark)
     count = len(packs)

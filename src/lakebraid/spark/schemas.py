@@ -8,6 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, UserDefinedType
 
 from lakebraid.errors import InvalidArgument
+from lakebraid.format.hudi_types import is_vector
 from lakebraid.limits import SCHEMA_DEPTH_WRITTEN_MAX
 from lakebraid.model.schema.ddl import parse_ddl_type
 
@@ -20,6 +21,19 @@ def from_spark(schema: StructType) -> pa.Schema:
 def to_spark(schema: pa.Schema) -> StructType:
     """The Spark schema of a table's columns."""
     return from_arrow_schema(schema)
+
+
+def spark_rows(rows: pa.Table) -> pa.Table:
+    """The rows as Spark's side in Java takes them, which has no lists of one length."""
+    schema = rows.schema
+    for at, field in enumerate(schema):
+        schema = schema.set(at, field.with_type(spark_list(field.type)))
+    return rows.cast(schema) if schema != rows.schema else rows
+
+
+def spark_list(kind: pa.DataType) -> pa.DataType:
+    """The type of a column for Spark: a list instead of a vector."""
+    return pa.list_(kind.value_field) if is_vector(kind) else kind
 
 
 def _fields(struct: StructType, parent: str, depth: int) -> list[pa.Field]:

@@ -18,7 +18,7 @@ from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.model.config import TableConfig
 from lakebraid.model.schema.avro_text import table_schema_text
 from lakebraid.model.schema.rfc82 import resolve
-from lakebraid.model.writable import FIXED_IDS, check_buckets, check_writable, has_fixed_ids
+from lakebraid.model.writable import FIXED_IDS, check_buckets, check_columns_writable, check_writable, has_fixed_ids
 from lakebraid.storage.parallel import Behind
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
@@ -142,7 +142,7 @@ class Writing:
             self._newest = (ledger.known, ledger.applied)
 
     def schema(self, ledger: Ledger) -> TableSchema | None:
-        """The table's schema now; None if none was ever stated."""
+        """The table's schema now; None if none was ever stated. UnsupportedTable if it has columns that are not written."""
         file = None if ledger.is_shared else (ledger.known or ledger.newest()).state.schema_file
         if file is None:
             return self._slow_schema(ledger)
@@ -228,13 +228,17 @@ class Writing:
             text = parse_commit(self.storage.read(name, limits.TIMELINE_FILE_BYTES_MAX), name).schema
         except ObjectNotFound:
             return None  # archived since
-        return None if text is None else TableSchema(parse_avro_schema(text, name), text, file)
+        return None if text is None else self._writable_schema(parse_avro_schema(text, name), text, file)
 
     def _slow_schema(self, ledger: Ledger) -> TableSchema | None:
         view = load_view(ledger.table)
         if not view.schema:
             return None
-        return TableSchema(view.schema, table_schema_text(view.schema, ledger.config.name), None)
+        return self._writable_schema(view.schema, table_schema_text(view.schema, ledger.config.name), None)
+
+    def _writable_schema(self, columns: pa.Schema, text: str, file: str | None) -> TableSchema:
+        check_columns_writable(columns, self.storage.url)
+        return TableSchema(columns, text, file)
 
 
 def _last_parts(names: list[str]) -> tuple[str, ...]:

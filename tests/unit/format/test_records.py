@@ -83,7 +83,11 @@ def header_schema(data: bytes) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("table", names())
+BY_1_2_0 = [name for name in names() if not name.startswith("v6_flink")]
+"""Hudi 0.14.0 on Flink states some unions in another order."""
+
+
+@pytest.mark.parametrize("table", BY_1_2_0)
 def test_the_schemas_are_those_that_hudi_puts_into_its_files(table: str, tmp_path: Path) -> None:
     seen = set()
     for path in sorted((unpack(table, tmp_path).path / ".hoodie").rglob("*")):

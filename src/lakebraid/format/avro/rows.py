@@ -22,6 +22,7 @@ from lakebraid.errors import InvalidArgument
 from lakebraid.format.avro.scan import ScanRefused, scan_records
 from lakebraid.format.avro.types import AvroSchema, read_avro_schema
 from lakebraid.format.damage import damaged
+from lakebraid.format.hudi_types import decoded
 from lakebraid.memory import check_held, check_needed
 
 _CONTENT_VERSION: Final = 3
@@ -177,7 +178,7 @@ def _items(value: Any) -> int:
 
 def _slow_batch(rows: list[Any], schema: AvroSchema, where: str) -> pa.Table:
     try:
-        table = pa.Table.from_pylist(rows, schema.stored).cast(schema.arrow)
+        table = decoded(pa.Table.from_pylist(rows, schema.stored), schema.arrow).cast(schema.arrow)
         table.validate(full=True)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise damaged(where, f"a record of an Avro block has a value out of range ({error!s:.100})") from None

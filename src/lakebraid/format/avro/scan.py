@@ -30,6 +30,7 @@ import pyarrow as pa
 from lakebraid import limits
 from lakebraid.format.avro.types import AvroSchema
 from lakebraid.format.avro.varint import format_long
+from lakebraid.format.hudi_types import decoded
 
 _LENGTH_COLUMN: Final = "#length"
 _SYNC: Final = b"lakebraid-blocks"
@@ -53,9 +54,10 @@ def scan_records(content: memoryview, start: int, ends: Sequence[int], schema: A
     if table.num_rows != rows + blanks or _bytes_of(table.column(0)) != _prefixes(start, ends, blanks):
         raise ScanRefused("the records do not end where their lengths say")
     try:
-        table = table.slice(0, rows).drop_columns(_LENGTH_COLUMN).cast(schema.arrow)
+        table = table.slice(0, rows).drop_columns(_LENGTH_COLUMN)
+        table = decoded(table, schema.arrow).cast(schema.arrow)
         table.validate(full=True)  # decimals beyond their precision come through unnoticed otherwise
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ValueError) as error:
         raise ScanRefused(str(error)) from None
     return table
 

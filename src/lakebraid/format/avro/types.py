@@ -10,6 +10,7 @@
     timestamp-millis, -micros       timestamp[us, UTC]
     local-timestamp-millis, -micros timestamp[us]
     array, map, record              list<element>, map<key, value>, struct
+    VECTOR, BLOB, VARIANT of Hudi   as `format.hudi_types` says
 
 A union of null and one type, in either order, is that type, nullable. Fields of nested records are nullable always: in
 Arrow an absent record has absent fields, and casts stumble over those that are declared never to be absent. Logical
@@ -29,29 +30,12 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, LakebraidError, UnsupportedTable
+from lakebraid.format.avro.leaves import PRIMITIVES, AvroType, SchemaProblem, fixed, leaf, primitive
 from lakebraid.format.damage import damaged
+from lakebraid.format.hudi_types import field_of, is_vector, record_type
 
 _JSON_DEPTH_MAX: Final = 8 * limits.SCHEMA_DEPTH_MAX
 """Brackets inside brackets. One level of a schema takes up to four, written plainly."""
-
-
-@dataclass(frozen=True, slots=True)
-class AvroType:
-    """One type of a schema, with all that decoding its values needs."""
-
-    arrow: pa.DataType
-    """What the rows are given as."""
-    stored: pa.DataType
-    """The same in the units of the bytes: milliseconds stay milliseconds."""
-    plain: Any
-    """Avro JSON for the same bytes, with unique names, no references, defaults or foreign properties."""
-    bytes_min: int
-    """The fewest bytes of an encoded value."""
-    slot_bytes: int
-    """What one slot takes in Arrow, absent or present, without what lists and texts add."""
-    spread: float = 0.0
-    """Arrow bytes that lists and maps inside may need at worst for each encoded byte."""
-    nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +48,6 @@ class AvroSchema:
     type: AvroType
 
 
-class _Problem(Exception):
-    def __init__(self, reason: str, *, unsupported: bool = False) -> None:
-        super().__init__(reason)
-        self.unsupported = unsupported
-
-
 def parse_avro_schema(text: str, where: str) -> pa.Schema:
     """The Arrow schema of an Avro record schema; CorruptFile or UnsupportedTable if there is none."""
     return read_avro_schema(text, where).arrow
@@ -79,11 +57,11 @@ def read_avro_schema(text: str, where: str) -> AvroSchema:
     """An Avro record schema, understood and checked against all limits."""
     try:
         return _read(text)
-    except _Problem as problem:
+    except SchemaProblem as problem:
         raise _error(where, problem) from None
 
 
-def _error(where: str, problem: _Problem) -> LakebraidError:
+def _error(where: str, problem: SchemaProblem) -> LakebraidError:
     if problem.unsupported:
         return UnsupportedTable(
             f"The Avro schema in {where} cannot be used: {problem}. Nothing was read or changed."
@@ -97,7 +75,7 @@ def _error(where: str, problem: _Problem) -> LakebraidError:
 def _read(text: str) -> AvroSchema:
     top = _Resolver().resolve(_load(text), "", 0)
     if not pa.types.is_struct(top.arrow) or top.nullable:
-        raise _Problem("it does not describe a record")
+        raise SchemaProblem("it does not describe a record")
     return AvroSchema(text, _columns(top.arrow, top), _columns(top.stored, top), top)
 
 
@@ -112,7 +90,7 @@ def _may_be_null(plain: Any) -> bool:
 
 def _load(text: str) -> Any:
     if len(text) > limits.SCHEMA_BYTES_MAX:
-        raise _Problem(f"it has {len(text):,} characters; {limits.SCHEMA_BYTES_MAX:,} are the limit")
+        raise SchemaProblem(f"it has {len(text):,} characters; {limits.SCHEMA_BYTES_MAX:,} are the limit")
     # The JSON parser recurses, so the nesting is counted before it runs.
     outside_of_strings = "".join(re.sub(r"\\.", "", text, flags=re.DOTALL).split('"')[::2])
     depth = 0
@@ -123,44 +101,11 @@ def _load(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise _Problem("it is not JSON") from None
+        raise SchemaProblem("it is not JSON") from None
 
 
-def _too_deep() -> _Problem:
-    return _Problem(f"it is nested deeper than {limits.SCHEMA_DEPTH_MAX} levels")
-
-
-def _leaf(arrow: pa.DataType, plain: Any, bytes_min: int, slot_bytes: int, stored: pa.DataType = None) -> AvroType:
-    return AvroType(arrow, arrow if stored is None else stored, plain, bytes_min, slot_bytes + 1)
-
-
-def _logical(base: str, name: str, arrow: pa.DataType, stored: pa.DataType) -> AvroType:
-    return _leaf(arrow, {"type": base, "logicalType": name}, 1, 4 if base == "int" else 8, stored)
-
-
-_MICROS, _MILLIS = pa.timestamp("us"), pa.timestamp("ms")
-_MICROS_UTC, _MILLIS_UTC = pa.timestamp("us", tz="UTC"), pa.timestamp("ms", tz="UTC")
-
-_PRIMITIVES: Final = {
-    "null": replace(_leaf(pa.null(), "null", 0, 0), nullable=True),
-    "boolean": _leaf(pa.bool_(), "boolean", 1, 1),
-    "int": _leaf(pa.int32(), "int", 1, 4),
-    "long": _leaf(pa.int64(), "long", 1, 8),
-    "float": _leaf(pa.float32(), "float", 4, 4),
-    "double": _leaf(pa.float64(), "double", 8, 8),
-    "bytes": _leaf(pa.binary(), "bytes", 1, 4),
-    "string": _leaf(pa.string(), "string", 1, 4),
-}
-
-_LOGICAL_TYPES: Final = {
-    ("int", "date"): _logical("int", "date", pa.date32(), pa.date32()),
-    ("int", "time-millis"): _logical("int", "time-millis", pa.time64("us"), pa.time32("ms")),
-    ("long", "time-micros"): _logical("long", "time-micros", pa.time64("us"), pa.time64("us")),
-    ("long", "timestamp-millis"): _logical("long", "timestamp-millis", _MICROS_UTC, _MILLIS_UTC),
-    ("long", "timestamp-micros"): _logical("long", "timestamp-micros", _MICROS_UTC, _MICROS_UTC),
-    ("long", "local-timestamp-millis"): _logical("long", "local-timestamp-millis", _MICROS, _MILLIS),
-    ("long", "local-timestamp-micros"): _logical("long", "local-timestamp-micros", _MICROS, _MICROS),
-}
+def _too_deep() -> SchemaProblem:
+    return SchemaProblem(f"it is nested deeper than {limits.SCHEMA_DEPTH_MAX} levels")
 
 
 class _Resolver:
@@ -186,8 +131,8 @@ class _Resolver:
                 return self._map(values, namespace, depth)
             case {"type": "record" | "error" | "enum" | "fixed", "name": str()}:
                 return self._definition(schema, namespace, depth)
-            case {"type": str(name)} if name in _PRIMITIVES:
-                return _primitive(name, schema)
+            case {"type": str(name)} if name in PRIMITIVES:
+                return primitive(name, schema)
             case {"type": (str() | list() | dict()) as inner} if inner not in (
                 "array",
                 "map",
@@ -196,14 +141,14 @@ class _Resolver:
                 "fixed",
             ):
                 return self.resolve(inner, namespace, depth)
-        raise _Problem(f"it has {str(schema)[:60]!r} in the place of a type")
+        raise SchemaProblem(f"it has {str(schema)[:60]!r} in the place of a type")
 
     def _reference(self, name: str, namespace: str, depth: int) -> AvroType:
-        if name in _PRIMITIVES:
-            return _PRIMITIVES[name]
+        if name in PRIMITIVES:
+            return PRIMITIVES[name]
         known = next((n for n in (_full_name(name, namespace), name) if n in self._named), None)
         if known is None:
-            raise _Problem(f"it refers to {name[:60]!r}, which it does not define")
+            raise SchemaProblem(f"it refers to {name[:60]!r}, which it does not define")
         return self._named_type(known, depth)
 
     def _definition(self, schema: dict[str, Any], namespace: str, depth: int) -> AvroType:
@@ -217,31 +162,34 @@ class _Resolver:
         schema, namespace = self._named[name]
         match schema:
             case {"type": "enum", "symbols": list(symbols)} if symbols and all(isinstance(s, str) for s in symbols):
-                return _leaf(pa.string(), {"type": "enum", "name": f"n{self._count}", "symbols": symbols}, 1, 4)
+                return leaf(pa.string(), {"type": "enum", "name": f"n{self._count}", "symbols": symbols}, 1, 4)
             case {"type": "fixed", "size": int(size)} if 0 <= size <= limits.ROW_BYTES_MAX:
-                return _fixed(schema, size, f"n{self._count}")
+                leaf_type = fixed(schema, size, f"n{self._count}")
+                if is_vector(leaf_type.arrow) and depth != 1:
+                    raise SchemaProblem("it has a VECTOR inside of another column", unsupported=True)
+                return leaf_type
             case {"type": "record" | "error", "fields": list(fields)}:
-                return self._record(name, fields, namespace, depth)
-        raise _Problem(f"the type {name[:60]!r} is incomplete")
+                return _named(self._record(name, fields, namespace, depth), schema)
+        raise SchemaProblem(f"the type {name[:60]!r} is incomplete")
 
     def _record(self, name: str, fields: list[Any], namespace: str, depth: int) -> AvroType:
         if name in self._open:
-            raise _Problem(f"the type {name[:60]!r} contains itself, which has no columns", unsupported=True)
+            raise SchemaProblem(f"the type {name[:60]!r} contains itself, which has no columns", unsupported=True)
         self._open.add(name)
         unique = f"n{self._count}"
         parts: dict[str, AvroType] = {}
         for field in fields:
             self._fields += 1
             if self._fields > limits.SCHEMA_FIELDS_MAX:
-                raise _Problem(f"it has more than {limits.SCHEMA_FIELDS_MAX:,} fields, references written out")
+                raise SchemaProblem(f"it has more than {limits.SCHEMA_FIELDS_MAX:,} fields, references written out")
             match field:
                 case {"name": str(field_name), "type": kind} if _is_text(field_name) and field_name not in parts:
                     parts[field_name] = self.resolve(kind, namespace, depth + 1)
                 case _:
-                    raise _Problem(f"the record {name[:60]!r} has a field without a type, without a name or twice")
+                    raise SchemaProblem(f"the record {name[:60]!r} has a field without a type, without a name or twice")
         self._open.discard(name)
         return AvroType(
-            pa.struct([pa.field(n, part.arrow) for n, part in parts.items()]),
+            pa.struct([field_of(n, part.arrow, part.hudi_type) for n, part in parts.items()]),
             pa.struct([pa.field(n, part.stored) for n, part in parts.items()]),
             {"type": "record", "name": unique, "fields": [{"name": n, "type": p.plain} for n, p in parts.items()]},
             sum(part.bytes_min for part in parts.values()),
@@ -252,9 +200,9 @@ class _Resolver:
     def _array(self, items: Any, namespace: str, depth: int) -> AvroType:
         item = self.resolve(items, namespace, depth + 1)
         if item.bytes_min == 0:
-            raise _Problem("it has a list whose elements take no bytes, so that any number of them fits")
+            raise SchemaProblem("it has a list whose elements take no bytes, so that any number of them fits")
         return AvroType(
-            pa.list_(pa.field("element", item.arrow, item.nullable)),
+            pa.list_(field_of("element", item.arrow, item.hudi_type, nullable=item.nullable)),
             pa.list_(pa.field("element", item.stored, item.nullable)),
             {"type": "array", "items": item.plain},
             1,
@@ -265,7 +213,7 @@ class _Resolver:
     def _map(self, values: Any, namespace: str, depth: int) -> AvroType:
         value = self.resolve(values, namespace, depth + 1)
         return AvroType(
-            pa.map_(pa.string(), pa.field("value", value.arrow, value.nullable)),
+            pa.map_(pa.string(), field_of("value", value.arrow, value.hudi_type, nullable=value.nullable)),
             pa.map_(pa.string(), pa.field("value", value.stored, value.nullable)),
             {"type": "map", "values": value.plain},
             1,
@@ -275,40 +223,23 @@ class _Resolver:
 
     def _union(self, branches: list[Any], namespace: str, depth: int) -> AvroType:
         if len(branches) > limits.SCHEMA_BRANCHES_MAX:
-            raise _Problem(f"it has a union of {len(branches):,} types")
+            raise SchemaProblem(f"it has a union of {len(branches):,} types")
         types = [self.resolve(branch, namespace, depth) for branch in branches if not isinstance(branch, list)]
         real = [part for part in types if part.plain != "null"]
         if len(types) != len(branches) or not types or len(types) - len(real) > 1:
-            raise _Problem("it has a union that Avro does not allow")
+            raise SchemaProblem("it has a union that Avro does not allow")
         if len(real) > 1:
-            raise _Problem("it has a column that may hold several types (a union)", unsupported=True)
+            raise SchemaProblem("it has a column that may hold several types (a union)", unsupported=True)
         chosen = real[0] if real else types[0]
         return replace(chosen, plain=[part.plain for part in types], bytes_min=1, nullable=len(real) < len(types))
 
 
-def _primitive(name: str, schema: dict[str, Any]) -> AvroType:
-    logical = schema.get("logicalType")
-    if name == "bytes" and logical == "decimal":
-        return _decimal(schema, {"type": "bytes"}, 1) or _PRIMITIVES[name]
-    if isinstance(logical, str):
-        return _LOGICAL_TYPES.get((name, logical), _PRIMITIVES[name])
-    return _PRIMITIVES[name]
-
-
-def _fixed(schema: dict[str, Any], size: int, name: str) -> AvroType:
-    plain = {"type": "fixed", "name": name, "size": size}
-    decimal = _decimal(schema, plain, size) if schema.get("logicalType") == "decimal" and size else None
-    return decimal or _leaf(pa.binary(), plain, size, 4 + size)
-
-
-def _decimal(schema: dict[str, Any], plain: dict[str, Any], bytes_min: int) -> AvroType | None:
-    precision, scale = schema.get("precision"), schema.get("scale", 0)
-    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
-        return None
-    if precision > 38:
-        raise _Problem(f"it has a decimal of {precision} digits; 38 are the limit of Spark", unsupported=True)
-    meaning = {"logicalType": "decimal", "precision": precision, "scale": scale}
-    return _leaf(pa.decimal128(precision, scale), plain | meaning, bytes_min, 16)
+def _named(record: AvroType, schema: dict[str, Any]) -> AvroType:
+    """The record with what Hudi calls it."""
+    hudi_type = record_type(schema.get("logicalType"), record.arrow)
+    if hudi_type is None:
+        raise SchemaProblem("it has a VARIANT that is shredded, or of a kind that is not known", unsupported=True)
+    return replace(record, hudi_type=hudi_type)
 
 
 def _full_name(name: str, namespace: str) -> str:

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakebraid import limits
-from lakebraid.errors import EnvironmentProblem, InvalidArgument, LakebraidError, StorageError
+from lakebraid.errors import EnvironmentProblem, InvalidArgument, LakebraidError, StorageError, UnsupportedTable
 from lakebraid.format.damage import damaged
+from lakebraid.format.hudi_types import VECTOR_FOOTER_KEY
 from lakebraid.format.parquet.footer import Footer, Leaf, RowGroup, leaf_indices, parse_footer, read_footer
 from lakebraid.format.parquet.pages import batch_rows
 from lakebraid.memory import check_held
@@ -110,8 +111,16 @@ def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def read_parquet_schema(source: Any, size: int, where: str) -> pa.Schema:
-    """The columns of a Parquet file of `size` bytes, as reading it gives them."""
-    return _plain(open_parquet_file(source, size, where).schema_arrow.empty_table()).schema
+    """The columns of a Parquet file of `size` bytes, as reading it gives them; UnsupportedTable if some are vectors."""
+    file = open_parquet_file(source, size, where)
+    vectors = (file.metadata.metadata or {}).get(VECTOR_FOOTER_KEY)
+    if vectors:
+        raise UnsupportedTable(
+            f"{where} has the columns {vectors.decode(errors='replace')!r:.200}, and no commit says what the table's columns are: "
+            "these would be read as bytes. Nothing was changed. Write once with Apache Hudi, which states them.",
+            path=where,
+        )
+    return _plain(file.schema_arrow.empty_table()).schema
 
 
 def check_parquet(footer: Footer, size: int, where: str) -> None:

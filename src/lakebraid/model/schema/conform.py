@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebraid.errors import CorruptFile
+from lakebraid.errors import CorruptFile, UnsupportedTable
+from lakebraid.format.hudi_types import is_shredded, is_vector, to_vectors, vector_bytes
+from lakebraid.memory import check_needed
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.keys.keys import render_values
 
@@ -31,17 +33,33 @@ def conform(rows: pa.Table | pa.RecordBatch, schema: pa.Schema, where: str) -> p
     for field in schema:
         at = rows.schema.get_field_index(field.name)
         if at < 0:
-            columns.append(pa.nulls(rows.num_rows, field.type))
+            columns.append(_absent(rows.num_rows, field, where))
         else:
             columns.append(widen(rows.column(at), field.type, f"column {field.name} of {where}"))
     return pa.Table.from_arrays(columns, schema=schema) if columns else rows.select([])
+
+
+def _absent(count: int, field: pa.Field, where: str) -> pa.Array:
+    """Nulls, which take as much memory as values in a vector: no file bounds their number."""
+    if is_vector(field.type):
+        check_needed(count * vector_bytes(field.type).byte_width, f"Column {field.name:.200} of {where}")
+    return pa.nulls(count, field.type)
 
 
 def widen(column: pa.Array | pa.ChunkedArray, target: pa.DataType, where: str) -> pa.Array | pa.ChunkedArray:
     """The values in a wider type; CorruptFile if a value does not fit, since nothing may be cut off silently."""
     if column.type == target:
         return column
+    if is_shredded(column.type, target):
+        raise UnsupportedTable(
+            f"{where} is a VARIANT whose values are kept apart by their types (shredded); such values are not read. Nothing was "
+            "changed. Read the table with Apache Hudi on Spark 4, or let it write the files anew without shredding.",
+            path=where,
+            feature="a shredded VARIANT",
+        )
     try:
+        if is_vector(target) and pa.types.is_fixed_size_binary(column.type):
+            return to_vectors(column, target)
         if _has_floats_to_spell(column.type, target):
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             return pa.chunked_array([_spelled(chunk, target) for chunk in chunks], target)

@@ -56,10 +56,14 @@ _TEXTS: Final = frozenset({"char", "character", "varchar"})
 _IMPOSSIBLE: Final = {
     "void": "it has no values; name the type that it will have",
     "interval": "keep its length as a bigint",
-    "variant": "keep it as a string of JSON",
     "geometry": "keep it as binary or string",
     "geography": "keep it as binary or string",
     "object": "keep it as binary",
+}
+_ONLY_READ: Final = {
+    "variant": "keep it as a string of JSON",
+    "vector": "keep it as array<float>",
+    "blob": "keep it as binary",
 }
 
 
@@ -147,8 +151,7 @@ class _Parser:
             raise self.trouble(f"types are nested deeper than {SCHEMA_DEPTH_WRITTEN_MAX} levels")
         if not name:
             raise self.trouble("expected a type")
-        if name in _IMPOSSIBLE:
-            raise self.trouble(f"a Hudi table cannot hold the type {name}: {_IMPOSSIBLE[name]}")
+        self._check_possible(name)
         self._advance()
         match name:
             case "array":
@@ -165,6 +168,12 @@ class _Parser:
             case _ if name in _TYPES:
                 return self._plain(name)
         raise self.trouble(f"{token.text[:60]!r} is no type", token.at)
+
+    def _check_possible(self, name: str) -> None:
+        if name in _IMPOSSIBLE:
+            raise self.trouble(f"a Hudi table cannot hold the type {name}: {_IMPOSSIBLE[name]}")
+        if name in _ONLY_READ:
+            raise self.trouble(f"the type {name} is read and not written: {_ONLY_READ[name]}")
 
     def _plain(self, name: str) -> pa.DataType:
         if name == "time" and self.token.text == "(":

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lakebraid.format.hudi_types import is_vector, vector_bytes
 from lakebraid.model.schema.growth import is_wider
 
 
@@ -30,6 +31,8 @@ def can_read(written: pa.DataType, wanted: pa.DataType) -> bool:
     if types.is_struct(written) and types.is_struct(wanted):
         names = {field.name: field.type for field in wanted}
         return all(can_read(field.type, names[field.name]) for field in written if field.name in names)
+    if is_vector(wanted):
+        return bool(written == wanted or written == vector_bytes(wanted))
     if _is_list(written) and _is_list(wanted):
         return can_read(written.value_type, wanted.value_type)
     if types.is_map(written) and types.is_map(wanted):

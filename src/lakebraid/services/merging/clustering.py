@@ -24,6 +24,7 @@ from lakebraid.format.timeline.plans import (
 )
 from lakebraid.model.conflicts import Begun, Clash, Strategy, WriteKind
 from lakebraid.model.timeline.slicing import GroupId
+from lakebraid.model.writable import check_columns_writable
 from lakebraid.services.merging.choose_clusters import (
     ClusteringScope,
     SortedAs,
@@ -111,6 +112,7 @@ def build_clustering(now: Round, scope: ClusteringScope | None) -> ClusteringPla
     """
     view, ledger = now.view(), now.ledger
     check_no_bucket_ids(view, ledger.storage.url)
+    check_columns_writable(view.schema, ledger.storage.url)
     taken = frozenset(part.group for part in planned_parts(ledger.table, view.timeline))
     return choose_clustering(view, scope or ClusteringScope(), taken=taken, sorted_as=_sorted_as(now))
 

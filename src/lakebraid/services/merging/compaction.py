@@ -15,6 +15,7 @@ from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.plans import CompactionPlan, format_compaction_plan, parse_compaction_plan
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.timeline.slicing import LogFile
+from lakebraid.model.writable import check_columns_writable
 from lakebraid.services.merging.choose_groups import OLDEST_OPEN, choose_groups
 from lakebraid.services.merging.engine import LOCAL, MergeEngine
 from lakebraid.services.merging.run import Held, MergeService
@@ -87,6 +88,7 @@ def _builder(
 
     def build(now: Round, request_time: str) -> CompactionPlan | None:
         view = now.view()
+        check_columns_writable(view.schema, ledger.storage.url)
         rules = merge_rules(view.config, view.schema)
 
         def hazards(log: LogFile) -> Sequence[Hazard]:

@@ -21,6 +21,7 @@ from lakebraid.format.timeline.plans import (
 )
 from lakebraid.model.merge_rules import merge_rules
 from lakebraid.model.timeline.slicing import GroupId, LogFile
+from lakebraid.model.writable import check_columns_writable
 from lakebraid.services.merging.choose_groups import open_writes_of
 from lakebraid.services.merging.choose_runs import IS_RUN, choose_runs
 from lakebraid.services.merging.engine import LOCAL, Marks, MergeEngine
@@ -90,6 +91,7 @@ def build_log_plan(
 ) -> CompactionPlan | None:
     """The plan that would be decided in this round; `known` keeps what log files were seen to hold."""
     view, storage = now.view(), now.ledger.storage
+    check_columns_writable(view.schema, storage.url)
 
     def peek(log: LogFile) -> Marks:
         # Log files never change, so what a lost round has learnt stays true.

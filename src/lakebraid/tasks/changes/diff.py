@@ -6,6 +6,7 @@ A stale event that lost the merge changed nothing visible, so it is not a change
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -279,10 +280,25 @@ def differing(old: pa.Table, new: pa.Table) -> Bools:
             rows: Ints = np.flatnonzero(~differs)
             index = pa.array(rows)
             pairs = zip(a.take(index), b.take(index), strict=True)
-            differs[rows] = [not x.equals(y) for x, y in pairs]
+            differs[rows] = [not _is_same(x, y) for x, y in pairs]
         else:
             differs |= _flat_differs(a, b)
     return differs
+
+
+def _is_same(a: pa.Scalar, b: pa.Scalar) -> bool:
+    """Whether two values are equal, NaN inside of them included, which Arrow takes for different from itself."""
+    if a.equals(b):
+        return True
+    if not (a.is_valid and b.is_valid):
+        return False
+    if pa.types.is_floating(a.type):
+        return math.isnan(a.as_py()) and math.isnan(b.as_py())
+    if pa.types.is_struct(a.type):
+        return all(_is_same(a[at], b[at]) for at in range(a.type.num_fields))
+    if pa.types.is_nested(a.type):  # the pairs of a map are structs
+        return len(a.values) == len(b.values) and all(map(_is_same, a.values, b.values))
+    return False
 
 
 def _flat_differs(a: pa.Array, b: pa.Array) -> Bools:

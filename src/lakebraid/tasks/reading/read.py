@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakebraid import limits
+from lakebraid.format.hudi_types import hudi_type_of
 from lakebraid.format.parquet.rows import read_parquet_rows
 from lakebraid.model.predicate.arrow import ColumnStats, may_match, to_arrow
 from lakebraid.model.predicate.parse import Predicate, columns_of
@@ -131,6 +132,8 @@ def _null_bytes(kind: pa.DataType) -> int:
     """What a null takes in memory, about."""
     if pa.types.is_struct(kind):
         return 1 + sum(_null_bytes(field.type) for field in kind)
+    if pa.types.is_fixed_size_list(kind):
+        return 1 + int(kind.list_size) * _null_bytes(kind.value_type)
     try:
         return 1 + int(kind.bit_width) // 8
     except ValueError:
@@ -228,13 +231,13 @@ def _filled(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:
 
 
 def has_schema(storage: Storage, plan: ReadPlan, task: SliceTask) -> bool:
-    """Whether every column of the table is in the file with the table's own type, or not there at all."""
+    """Whether every column of the table is in the file with the table's own type, which Spark has, too; or not there at all."""
     if task.base_name is None:
         return False
     found = open_base_of(storage, task).file.schema_arrow
     for field in plan.schema:
         at = found.get_field_index(field.name)
-        if at >= 0 and not _is_same_type(found.field(at).type, field.type):
+        if at >= 0 and (hudi_type_of(field) or not _is_same_type(found.field(at).type, field.type)):
             return False
     return True
 
