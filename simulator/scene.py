@@ -63,6 +63,7 @@ class Scene:
             captures=setting.captures,
             optimistic=setting.optimistic,
             grouped=setting.grouped,
+            metadata=setting.metadata,
         )
         self.lock_owners = product.lock_owners(self)
         self.marks: dict[str, int] = {}
@@ -224,6 +225,8 @@ def _bounds(setting: Setting) -> dict[str, Any]:
         "CLEAN_FILES_MAX": setting.clean_files,
         "ASK_ENTRIES_MAX": setting.ask_entries,
         "ASKS_DECIDED_MAX": setting.asks_decided,
+        "METADATA_KEPT_MS": setting.timeout_ms,
+        "METADATA_SLICES_KEPT": 1,
         "ASK_CALL_SECONDS_MIN": 0.0 if setting.eager else float("inf"),
     }
 

@@ -11,6 +11,7 @@ from lakebraid.model.config import CDC, CLOCK_SKEW, PUBLICATION_ORDER, TableConf
 from lakebraid.model.file_sizing import FULL, SMALL
 from lakebraid.model.writable import FILE_LOCK
 from lakebraid.txn.writer import FIXED_IDS
+from simulator.world.metadata_table import make_metadata_table
 from simulator.world.storage import Disk
 
 SCHEMA = (
@@ -43,6 +44,7 @@ def plain_table(
     captures: bool = False,
     optimistic: bool = False,
     grouped: bool = False,
+    metadata: bool = False,
 ) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
@@ -73,6 +75,8 @@ def plain_table(
         entries[CDC] = "true"
     if grouped:
         entries[PUBLICATION_ORDER] = "group"
+    if metadata:
+        entries["hoodie.table.metadata.partitions"] = "files"
     if fixed:
         entries[FIXED_IDS] = "true"
     if shared:
@@ -86,3 +90,5 @@ def plain_table(
 
 def make_table(disk: Disk, table: Plain) -> None:
     disk.create(".hoodie/hoodie.properties", table.properties)
+    if table.config.metadata_partitions:
+        make_metadata_table(disk)
