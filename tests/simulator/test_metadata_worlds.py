@@ -23,7 +23,11 @@ def test_no_invariant_fails_in_random_histories_with_a_metadata_table() -> None:
         outcome = run_history(with_metadata(seed))
         assert outcome.failure is None, verdict(outcome)
         reached.update(outcome.marks)
-    rare = ("metadata table compacted", "listed by the metadata table", "files of the metadata table removed")
+    rare: tuple[str, ...] = (
+        "metadata table compacted",
+        "listed by the metadata table",
+        "files of the metadata table removed",
+    )
     rare += ("instants of the metadata table archived", "archived up to the last compaction of the metadata table")
     assert {mark for mark in rare if not reached[mark]} == set()
 

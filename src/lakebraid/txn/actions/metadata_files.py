@@ -32,10 +32,8 @@ NOTHING_NEW = MetadataDelta({})
 def ahead_of_commit(now: Round, request_time: str, time: str, content: CommitMetadata, tell: Tell | None) -> Ahead:
     """What goes ahead of a commit's completion, which takes the first time that is left; `time` is free.
 
-    UnsupportedTable if the table has a metadata table, and nothing says what it is to be told: Hudi would not see the files.
+    UnsupportedTable if nothing says what the metadata table is to be told: Hudi would not see the files.
     """
-    if not now.config.metadata_partitions:
-        return Ahead(time)
     if tell is None and (content.write_stats or content.replaced):
         raise UnsupportedTable(
             f"The commit {request_time} of {now.ledger.storage.url} does not say what the metadata table is to be told of its files. "

@@ -33,7 +33,7 @@ from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, rol
 from lakebraid.txn.checks.rivalry import touched_by
 from lakebraid.txn.ledger.entries import EVERYTHING, Batch, OpenWrite, shown_name
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
+from lakebraid.txn.ledger.rounds import Ahead, Already, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.wishes import begin_wish, begun, publish_wish, published
 from lakebraid.txn.refusals import refused
 
@@ -126,13 +126,13 @@ def publish_write(
         data, has_rows = format_commit(content, replace=is_replacing), bool(content.write_stats)
         touches = EVERYTHING if is_replacing else touched_by(ledger.config, content)
         if not (is_new or is_replacing):
-            ahead = ahead_of_commit(now, request_time, now.time(), content, tell)
+            ahead = ahead_of_publication(now, request_time, now.time(), content, tell)
             wish = publish_wish(now.state, request_time, has_rows=has_rows, touches=touches, look=now.look)
             return now.wished("publish", wish, (data,), str, ahead)
         is_late = is_new and any(i.request_time > request_time for i in now.since(request_time).writes)
         plain = ledger.config.write_action if is_replacing else action
         carried, file, time = _carrying(now, plain, content) if is_late else ((), None, now.time())
-        ahead = ahead_of_commit(now, request_time, time, content, tell)
+        ahead = ahead_of_publication(now, request_time, time, content, tell)
         completion = ahead.time
         name = TimelineFileName(request_time, completion, action, State.COMPLETED).format()
         state = replace(
@@ -143,6 +143,13 @@ def publish_write(
         return Decision("publish", state, (*carried, *ahead.files, (data, name)), value=completion, touches=touches)
 
     return decide_publishing(ledger, decider, request_time, rule)
+
+
+def ahead_of_publication(now: Round, request_time: str, time: str, content: CommitMetadata, tell: Tell | None) -> Ahead:
+    """What the metadata table is told before a commit is completed, if the table has one; `time` is free."""
+    if now.config.metadata_partitions:
+        return ahead_of_commit(now, request_time, time, content, tell)
+    return Ahead(time)
 
 
 def publish_or_roll_back(
@@ -196,7 +203,7 @@ def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[t
     """
     request_time = now.time()
     stating = CommitMetadata(extra={"schema": content.schema or ""}, operation="ALTER_SCHEMA")
-    ahead = ahead_of_commit(now, request_time, next_instant_time(request_time), stating, None)
+    ahead = ahead_of_publication(now, request_time, next_instant_time(request_time), stating, None)
     name = TimelineFileName(request_time, ahead.time, action, State.COMPLETED).format()
     pending = (
         TimelineFileName(request_time, None, action, state).format() for state in (State.REQUESTED, State.INFLIGHT)
