@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ _BASE_FILE: Final = re.compile(rf"([A-Za-z0-9-]+)_([A-Za-z0-9-]+)_({_TIME})(\.(?
 _LOG_FILE: Final = re.compile(
     rf"\.([^._/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+)_({_TIME})\.log\.({_NUMBER})(?:_([0-9]+-[0-9]+-[0-9]+)(\.cdc)?)?"
 )
+_CLAIM_TOKEN: Final = re.compile(r"(?:[0-9]+-00|0-0)-([1-9][0-9]{0,18})")
 _TIMELINE_FILE: Final = re.compile(rf"({_TIME})(?:_({_TIME}))?((?:\.[a-z]+){{1,2}})")
 _MARKER: Final = re.compile(r"(?:(.+)/)?([^/]+)\.marker\.(CREATE|MERGE|APPEND)")
 _HISTORY_FILE: Final = re.compile(rf"({_TIME})_({_TIME})_({_NUMBER})\.parquet")
@@ -91,6 +93,33 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
         return LogFileName(file_id, request_time, int(version), token, suffix or "")
     match = _BASE_FILE.fullmatch(name)
     return None if match is None else BaseFileName(*match.groups())
+
+
+def partition_numbers(paths: Iterable[str]) -> dict[str, int]:
+    """A number for each of these partitions. In write tokens they tell files of several partitions apart: buckets have the same
+    file ids in each, and readers of Hudi's metadata table know a file by its name alone (MDT, T1).
+    """
+    return {path: number for number, path in enumerate(sorted({*paths}))}
+
+
+def write_token(task: int, partition: int = 0) -> str:
+    """The token of the files that a task of a write puts into one partition, given by its number among those of the task."""
+    return f"{task}-{partition}-0"
+
+
+def claim_token(epoch: int, partition: int = 0) -> str:
+    """The token of the files that an executor of a plan puts into one partition, given by its number among those of the plan.
+
+    No two executors meet under one name. Apache Hudi writes no number with a zero in front, so its own files for the
+    same plan, whose last part is no epoch, are told from ours.
+    """
+    return f"{partition}-00-{epoch}"
+
+
+def epoch_of_token(token: str | None) -> int:
+    """The epoch of the claim under which a file was written; 0 for all other files. Before 0-00 it was 0-0."""
+    found = _CLAIM_TOKEN.fullmatch(token or "")
+    return int(found[1]) if found else 0
 
 
 def in_partition(partition: str, name: str) -> str:

@@ -10,6 +10,7 @@ from datetime import tzinfo
 
 from lakebraid.digits import whole_number
 from lakebraid.errors import UnsupportedTable
+from lakebraid.format.metadata.index_definitions import INDEX_DEFINITIONS
 from lakebraid.format.times import table_zone
 
 RECORD_KEY = "_hoodie_record_key"
@@ -119,6 +120,8 @@ class TableConfig:
     """What is captured of each changed row beside a base file: one of `CDC_MODES`, or another word as it is stated."""
     publication_order: str = PUBLICATION_ORDERS[0]
     """How commits that are decided together appear: one of `PUBLICATION_ORDERS`, or another word as it is stated."""
+    index_definitions: str = INDEX_DEFINITIONS
+    """Where it stands which columns have statistics in the metadata table; as it is stated."""
 
     def orderings_of(self, columns: Collection[str] | None) -> tuple[str, ...]:
         """The ordering columns that a write of these columns must bring: None for whole rows."""
@@ -205,6 +208,7 @@ def parse_config(properties: Mapping[str, str], where: str) -> TableConfig:
         timezone=(properties.get("hoodie.table.timeline.timezone") or "LOCAL").upper(),
         create_schema=properties.get("hoodie.table.create.schema") or None,
         metadata_partitions=_names(properties, "hoodie.table.metadata.partitions"),
+        index_definitions=properties.get("hoodie.table.index.defs.path") or INDEX_DEFINITIONS,
         buckets=_bucket_count(properties, where),
         bucket_fields=_names(properties, "hoodie.bucket.index.hash.field") or keys,
         cdc_enabled=_flag(properties, CDC),

@@ -127,7 +127,7 @@ class LocalEngine:
         return _LocalRows(self._storage, plan, gather(plan, pieces, task), task)
 
     def seeds(self, plan: WritePlan, groups: Iterable[tuple[str, str]]) -> Iterator[StagedFile]:
-        return put_seeds(self._storage, plan.request_time, plan.schema, groups)
+        return put_seeds(self._storage, plan.request_time, plan.schema, groups, plan.ranges)
 
     def cancel(self) -> None:
         """The next check of the write ends it."""

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from lakebraid.errors import InvalidArgument
+from lakebraid.format.metadata.records import ColumnStats, RecordParser, format_record
 from lakebraid.format.names import in_partition
 from lakebraid.format.timeline.commit import WriteStat
+from lakebraid.model.metadata.delta import AddedFile
+from lakebraid.model.metadata.file_ranges import NOT_KNOWN, FileRanges
+from lakebraid.model.metadata.statistics import range_of_stats, stats_of_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class StagedFile:
     changes: str = ""
     """The log file beside a base file that tells its changes to Hudi's CDC query; empty if there is none."""
     changes_size: int = 0
+    ranges: FileRanges = NOT_KNOWN
+    """What is known of its columns, if the table keeps statistics of them."""
 
     @property
     def rows_written(self) -> int:
@@ -77,6 +83,17 @@ def write_stats(files: Iterable[StagedFile], request_time: str) -> dict[str, tup
         stat = _base_stat(file) if file.is_base else _log_stat(file, request_time)
         stats.setdefault(file.partition, []).append(stat)
     return {partition: tuple(found) for partition, found in stats.items()}
+
+
+def added_files(files: Iterable[StagedFile]) -> list[AddedFile]:
+    """What a metadata table is told of these files, and of the logs of changes beside them, which have no statistics."""
+    added = []
+    for file in files:
+        known = file.ranges
+        added.append(AddedFile(file.partition, file.name, file.size, known.columns, known.inherited))
+        if file.changes:
+            added.append(AddedFile(file.partition, file.changes, file.changes_size, None))
+    return added
 
 
 def brings_keys(stat: WriteStat) -> bool:
@@ -137,19 +154,36 @@ STAGED_SCHEMA: Final = pa.schema(
         ("updates", pa.int64()),
         ("changes", pa.string()),
         ("changes_size", pa.int64()),
+        ("ranges", pa.list_(pa.binary())),
+        ("inherited", pa.list_(pa.string())),
     ]
 )
 """Staged files as rows: this is how Spark tasks hand them back."""
+_PLAIN: Final = tuple(field.name for field in STAGED_SCHEMA)[:-2]
 
 
 def staged_to_arrow(files: Iterable[StagedFile]) -> pa.RecordBatch:
-    """One row for each file."""
-    columns = list(zip(*map(astuple, files), strict=True)) or [()] * len(STAGED_SCHEMA)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, STAGED_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=STAGED_SCHEMA)
+    """One row for each file; ranges as the records of a metadata table, which hold every kind of value."""
+    rows = [
+        {
+            **{name: getattr(file, name) for name in _PLAIN},
+            "ranges": [format_record(stats_of_range(found, file.name)) for found in file.ranges.columns],
+            "inherited": sorted(file.ranges.inherited),
+        }
+        for file in files
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=STAGED_SCHEMA)
 
 
 def staged_from_arrow(rows: pa.Table | pa.RecordBatch) -> list[StagedFile]:
     """The files again, in the order of the rows."""
-    columns = [rows.column(part.name).to_pylist() for part in fields(StagedFile)]
-    return [StagedFile(*values) for values in zip(*columns, strict=True)]
+    columns = [rows.column(name).to_pylist() for name in _PLAIN]
+    known = map(_ranges, rows.column("ranges").to_pylist(), rows.column("inherited").to_pylist())
+    return [StagedFile(*values) for values in zip(*columns, known, strict=True)]
+
+
+def _ranges(records: Iterable[bytes], inherited: Iterable[str]) -> FileRanges:
+    parser = RecordParser("what a task reported")
+    stats = [record for record in map(parser.parse, records) if isinstance(record, ColumnStats)]
+    known = [found for found in map(range_of_stats, stats) if found is not None]
+    return FileRanges(tuple(known), frozenset(inherited))

@@ -23,6 +23,7 @@ from lakebraid.storage.parallel import Behind
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.loading import Settings, load_settings
+from lakebraid.table.metadata.scope import load_indexed_columns
 from lakebraid.table.view import load_view
 from lakebraid.txn.checks.inserted_keys import SameKeys
 from lakebraid.txn.checks.overwrite_maps import NO_MAP, load_newest_map
@@ -158,6 +159,10 @@ class Writing:
         """The table's columns, perhaps as they were at the last write of this process; None if none was ever stated."""
         schema = self.schema(self.ledger(config))
         return None if schema is None else schema.columns
+
+    def indexed_columns(self, config: TableConfig) -> tuple[str, ...]:
+        """The columns of which the table's metadata table keeps statistics; none if it has no such table."""
+        return load_indexed_columns(self.at(config)) if config.metadata_partitions else ()
 
     def schema_since(self, ledger: Ledger, begun: TableSchema | None) -> TableSchema | None:
         """The schema that was looked at before beginning, or the one of the beginning if it has changed in between.

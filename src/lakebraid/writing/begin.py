@@ -22,6 +22,7 @@ from lakebraid.model.creation.columns import check_ordering
 from lakebraid.model.file_sizing import Sizes, sizes_of
 from lakebraid.model.incoming import prepare
 from lakebraid.model.keys.keys import record_keys
+from lakebraid.model.metadata.file_ranges import NO_COLUMNS, range_rules
 from lakebraid.model.operations import Operation
 from lakebraid.model.schema.conform import without_meta
 from lakebraid.model.schema.growth import evolved
@@ -150,6 +151,8 @@ class Beginning:
     """Whether rows may become base files."""
     sizes: Sizes | None
     """How large files shall become, where rows are kept until the commit and assigned then; else None."""
+    indexed: tuple[str, ...] = ()
+    """The columns of which the table's metadata table keeps statistics."""
 
     @property
     def operation(self) -> Operation:
@@ -170,6 +173,7 @@ class Beginning:
             into_base=self.into_base,
             file_ids=self.placement.listed,
             replaced=self.placement.replaced,
+            ranges=range_rules(self.indexed, config, columns) if self.indexed else NO_COLUMNS,
         )
 
 
@@ -270,6 +274,7 @@ def _begin(opening: Opening) -> Beginning:
         placement,
         into_base,
         sizes,
+        writing.indexed_columns(config),
     )
 
 

@@ -148,10 +148,13 @@ def test_two_files_of_one_name_in_two_partitions_are_refused_where_statistics_ar
     assert delta_of_commit(files, MetadataScope(frozenset({"files"}))).records
 
 
-def test_types_that_cannot_be_compared_are_refused_rather_than_left_out() -> None:
-    other = AddedFile("p0", "b", 10, tuple(column_ranges(pa.table({"id": ["1"], "name": ["x"]}), SCOPE.column_names)))
-    with pytest.raises(UnsupportedTable, match="'id'"):
-        delta_of_commit([added("a", id=[1], name=["x"]), other], SCOPE)
+def test_a_column_of_another_type_than_the_table_has_may_hold_anything_unless_it_is_narrower() -> None:
+    text = AddedFile("p0", "b", 10, tuple(column_ranges(pa.table({"id": ["1"], "name": ["x"]}), SCOPE.column_names)))
+    small = added("a", id=pa.array([1], pa.int32()), name=["x"])
+    delta = delta_of_commit([small, text], SCOPE)
+    assert file_range(delta, "id", "p0", "a") == ColumnRange("id", 1, 1, 0, 1, LONG)
+    for wide in (file_range(delta, "id", "p0", "b"), partition_range(delta, "id", "p0")):
+        assert (present(wide).min, present(wide).max, present(wide).type) == (-(2**63), 2**63 - 1, LONG)
 
 
 def test_a_clean_takes_files_out_and_the_keys_of_their_statistics() -> None:

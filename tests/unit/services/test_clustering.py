@@ -13,7 +13,7 @@ import pytest
 from lakebraid import limits
 from lakebraid.api.table import Table
 from lakebraid.errors import CommitRefused, InvalidArgument, SnapshotExpired
-from lakebraid.format.names import BaseFileName, parse_data_file
+from lakebraid.format.names import BaseFileName, claim_token, parse_data_file
 from lakebraid.format.timeline.plans import RequestedReplace, format_requested_replace
 from lakebraid.services.merging.choose_clusters import ClusteringScope
 from lakebraid.services.merging.clustering import CLUSTERING, draft_clustering
@@ -230,7 +230,7 @@ def test_a_late_file_of_an_earlier_executor_is_a_twin_that_nobody_reads_and_the_
     epoch = claim(grove.ledger(), "the slow one", instant, seen=None)
     grove.clock.ms += 10 * 60_000
     done = grove.table.run(plan)
-    late = BaseFileName(output_file_id(instant, 0, 0), f"0-0-{epoch}", instant, ".parquet").format()
+    late = BaseFileName(output_file_id(instant, 0, 0), claim_token(epoch), instant, ".parquet").format()
     twin = next(n for n in grove.files() if instant in n)
     place_file(grove.storage, instant, "", late, grove.storage.read(twin, 1 << 20))
     assert present(parse_data_file(late)).file_id == present(parse_data_file(twin)).file_id, (
@@ -247,7 +247,7 @@ def test_what_a_dead_executor_left_is_removed_before_the_plan_is_executed_anew()
     plan = present(grove.table.plan_clustering())
     instant = present(plan.instant)
     epoch = claim(grove.ledger(), "the dead one", instant, seen=None)
-    left = BaseFileName(output_file_id(instant, 0, 0), f"0-0-{epoch}", instant, ".parquet").format()
+    left = BaseFileName(output_file_id(instant, 0, 0), claim_token(epoch), instant, ".parquet").format()
     place_file(grove.storage, instant, "", left, b"half")
     with pytest.raises(CommitRefused, match="alive"):
         grove.other().run(plan)

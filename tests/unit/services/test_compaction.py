@@ -66,7 +66,7 @@ def test_a_carried_delete_is_carried_again_and_keeps_its_own_request_time() -> N
     assert seen(table) == {"b": "b"}, "it began before the delete, and ties go to the later request time"
     table.publish(between)
     assert seen(table) == {"b": "b", "a": "between"}
-    logs = [n for n in table.names() if n.startswith(".") and t(delete.request_time) not in n and "_0-0-" in n]
+    logs = [n for n in table.names() if n.startswith(".") and t(delete.request_time) not in n and "_0-00-" in n]
     blocks = [b for name in logs for b in read_blocks(table.storage.read(name, 10**6), name).blocks]
     assert len(logs) == 3
     assert {(b.type, b.instant_time) for b in blocks} == {(BlockType.DELETE, t(delete.request_time))}

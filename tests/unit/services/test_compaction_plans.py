@@ -10,6 +10,7 @@ import pytest
 
 from lakebraid import limits
 from lakebraid.errors import ClaimLost, CorruptFile
+from lakebraid.format.names import claim_token
 from lakebraid.format.timeline.commit import CommitMetadata, parse_commit
 from lakebraid.format.timeline.plans import (
     CompactionOperation,
@@ -159,11 +160,11 @@ def test_of_two_executors_only_the_last_claim_publishes_and_the_first_leaves_not
     sizes = {i.name: i.size for i in table.storage.list()}
     for task in compact_tasks(plan, table.config, sizes):
         compact.run_compaction_task(table.storage, work, task)
-    assert len(table.names(suffix=f"_0-0-{epoch}_{request_time}.parquet")) == 1
+    assert len(table.names(suffix=f"_{claim_token(epoch)}_{request_time}.parquet")) == 1
     table.ledger.clock.now_ms = lambda: 1_767_225_600_000 + 2 * limits.HEARTBEAT_TIMEOUT_MS  # type: ignore[method-assign]
     table.run(request_time)
-    assert table.names(suffix=f"_0-0-{epoch}_{request_time}.parquet") == []
-    assert not [n for n in table.names() if n.endswith(f"{request_time}.log.1_0-0-{epoch}")]
+    assert table.names(suffix=f"_{claim_token(epoch)}_{request_time}.parquet") == []
+    assert not [n for n in table.names() if n.endswith(f"{request_time}.log.1_{claim_token(epoch)}")]
     assert plans.publish_plan(zombie, "zombie", request_time, epoch, lambda _: CommitMetadata())
     assert seen(table) == {"a": "a"}
 

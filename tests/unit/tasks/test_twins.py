@@ -28,8 +28,8 @@ def late_twins(table: lb.Table) -> list[Path]:
     for path in sorted(Path(table.path).glob(f"*{done.instant}*")) + sorted(
         Path(table.path).glob(f".*{done.instant}*")
     ):
-        token = next(part for part in path.name.split("_") if part.startswith("0-0-")).removesuffix(".parquet")
-        twin = path.with_name(path.name.replace(token, "0-0-1"))
+        token = next(part for part in path.name.split("_") if part.startswith("0-00-")).removesuffix(".parquet")
+        twin = path.with_name(path.name.replace(token, "0-00-1"))
         if not twin.exists():
             shutil.copy(path, twin)
             made.append(twin)
@@ -42,7 +42,7 @@ def test_h13_a_late_twin_of_a_carried_delete_is_no_part_of_the_next_plan(table: 
     late_twins(table)
     table.upsert([{"id": 3, "ts": 1}])
     (file_slice,) = table.snapshot().slices
-    assert not any("0-0-1" in log.name for log in file_slice.logs)
+    assert not any("0-00-1" in log.name for log in file_slice.logs)
     assert len(file_slice.logs) == 2
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakebraid.errors import ClaimLost, CommitRefused, RolledBack, StorageError
-from lakebraid.format.names import LogFileName, parse_data_file
+from lakebraid.format.names import LogFileName, claim_token, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.format.timeline.plans import CompactionOperation, CompactionPlan, format_compaction_plan
 from lakebraid.format.timeline.rollbacks import parse_rollback_metadata, parse_rollback_plan
@@ -65,7 +65,7 @@ class World:
         ledger = self.ledger
         beat(self.storage, request_time)
         epoch = claim(ledger, "the dead one", request_time, seen=None)
-        name = LogFileName(self.group, request_time, 1, f"0-0-{epoch}", "").format()
+        name = LogFileName(self.group, request_time, 1, claim_token(epoch), "").format()
         place_file(self.storage, request_time, "", name, b"merged")
         return name
 
@@ -140,7 +140,7 @@ def test_a_removable_plan_whose_execution_fails_is_rolled_back_at_once_with_its_
 
     def execute() -> None:
         with claimed(world.ledger, request_time) as held:
-            name = LogFileName(world.group, request_time, 1, f"0-0-{held.epoch}", "").format()
+            name = LogFileName(world.group, request_time, 1, claim_token(held.epoch), "").format()
             place_file(world.storage, request_time, "", name, b"half")
             raise StorageError("the disk is full")
 
@@ -252,7 +252,7 @@ def test_an_executor_whose_plan_was_rolled_back_is_refused_and_its_late_file_is_
     epoch = world.ledger.newest().state.plans[request_time].epoch
     world.wait(2 * HOUR_MS)
     world.table.rollback()
-    late = LogFileName(world.group, request_time, 1, f"0-0-{epoch}", "").format()
+    late = LogFileName(world.group, request_time, 1, claim_token(epoch), "").format()
     place_file(world.storage, request_time, "", late, b"late")
     with pytest.raises(RolledBack):
         publish_plan(world.ledger, "the dead one", request_time, epoch, lambda _: CommitMetadata())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakebraid.errors import CommitRefused
-from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
+from lakebraid.format.names import BaseFileName, LogFileName, claim_token, parse_data_file
 from lakebraid.format.timeline.commit import parse_commit
 from lakebraid.format.timeline.plans import (
     ClusteringGroup,
@@ -116,7 +116,7 @@ def planned(kind: str, *, is_removable: bool = False, is_inflight: bool = False)
 
 
 def merged_name(kind: str, request_time: str, epoch: int) -> str:
-    group, token = "00000000-0000-0000-0000-000000000000-0", f"0-0-{epoch}"
+    group, token = "00000000-0000-0000-0000-000000000000-0", claim_token(epoch)
     if kind == "clustering":
         group = output_file_id(request_time, 0, 0)
     if kind == "logcompaction":
@@ -135,8 +135,8 @@ def tiny_tasks(storage: Any, plan: Any, tasks: Any, _run_task: Any, check: Any) 
             made.append(StagedFile(task.partition, present(parse_data_file(name)).file_id, name, 6, 1, 0, is_base=True))
             continue
         is_base = task.slice.base_name is not None
-        log = LogFileName(task.file_id, plan.request_time, 1, plan.token, "").format()
-        name = BaseFileName(task.file_id, plan.token, plan.request_time, ".parquet").format() if is_base else log
+        log = LogFileName(task.file_id, plan.request_time, 1, plan.token(), "").format()
+        name = BaseFileName(task.file_id, plan.token(), plan.request_time, ".parquet").format() if is_base else log
         place_file(storage, plan.request_time, task.slice.partition, name, b"merged")
         made.append(StagedFile(task.slice.partition, task.file_id, name, 6, 1, 0, is_base=is_base))
     return made

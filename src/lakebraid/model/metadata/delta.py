@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakebraid.errors import InvalidArgument, UnsupportedTable
+from lakebraid.errors import InvalidArgument
 from lakebraid.format.metadata.log import format_metadata_log
 from lakebraid.format.metadata.records import Record
 from lakebraid.format.names import LogFileName
@@ -25,10 +25,11 @@ from lakebraid.model.metadata.entries import (
 )
 from lakebraid.model.metadata.keys import COLUMN_STATS, FILES, PARTITION_STATS, by_group, keys_by_group
 from lakebraid.model.metadata.ranges import ColumnRange, unite, widest_range
-from lakebraid.model.metadata.scope import MetadataScope
+from lakebraid.model.metadata.scope import IndexedColumn, MetadataScope
+from lakebraid.model.metadata.value_types import NOTHING, wider_type
 
 _TOKEN: Final = "0-0-0"  # noqa: S105 - part of a name
-"""Of one instant each file group of the metadata table has one log file, whoever writes it (MDT, M0)."""
+"""Of one instant each file group of the metadata table has one log file, under one name (MDT, M0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,7 @@ def _of_file(file: AddedFile, ranges: Iterable[ColumnRange], scope: MetadataScop
     known = {found.column: found for found in ranges}
     rows = max((found.value_count for found in known.values()), default=1)
     return [
-        known[column.name]
-        if column.name in known and column.name not in file.inherited
-        else widest_range(column.name, column.type, rows)
+        _fitted(None if column.name in file.inherited else known.get(column.name), column, rows)
         for column in scope.columns
     ]
 
@@ -162,19 +161,19 @@ def _by_partition(
         known = {found.column: found for found in ranges}
         so_far = united[file.partition]
         for column in scope.columns:
-            found = known.get(column.name)
-            if found is None:
-                found = widest_range(column.name, column.type, 1)
-            so_far[column.name] = _united(so_far.get(column.name), found)
+            found = _fitted(known.get(column.name), column, 1)
+            first = so_far.get(column.name)
+            both = found if first is None else unite(first, found)
+            so_far[column.name] = both or widest_range(column.name, column.type, 1)
     return {(partition, ""): list(found.values()) for partition, found in united.items()}
 
 
-def _united(first: ColumnRange | None, second: ColumnRange) -> ColumnRange:
-    both = second if first is None else unite(first, second)
-    if both is None:
-        raise UnsupportedTable(
-            f"The write changed the type of the column {second.column!r} between its files, so that its values cannot be compared, "
-            "and the table keeps statistics of it. Nothing was published. Write the rows again in a write of their own.",
-            column=second.column,
-        )
-    return replace(both, column=second.column)
+def _fitted(found: ColumnRange | None, column: IndexedColumn, rows: int) -> ColumnRange:
+    """The range in the type that the column has in the table: what cannot be compared with other values of it says nothing."""
+    if found is None:
+        return widest_range(column.name, column.type, rows)
+    if NOTHING in (column.type, found.type) and not found.has_values:
+        return replace(found, type=column.type if found.value_count else NOTHING)
+    if wider_type(found.type, column.type) != column.type:
+        return widest_range(column.name, column.type, rows)
+    return replace(found, type=column.type)

@@ -61,14 +61,14 @@ def column_ranges(rows: pa.Table | pa.RecordBatch, columns: Iterable[str]) -> li
     """The ranges of those of the columns that can be indexed. A column that the rows lack is null in each of them."""
     found = []
     for name in columns:
-        values = _values(rows, name)
+        values = column_values(rows, name)
         made = column_range(name, values) if values is not None else absent_range(name, rows.num_rows)
         if made is not None:
             found.append(made)
     return found
 
 
-def _values(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray | None:
+def column_values(rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray | None:
     """A column, or with dots in its name a field inside of one, null where what holds it is; None if there is none."""
     at = rows.schema.get_field_index(name)
     if at >= 0:

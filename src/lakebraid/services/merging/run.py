@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from lakebraid import limits
-from lakebraid.digits import whole_number
 from lakebraid.errors import ClaimLost, CorruptFile, LakebraidError, ObjectNotFound, SnapshotExpired, StorageError
-from lakebraid.format.names import State, parse_data_file
+from lakebraid.format.names import State, epoch_of_token, parse_data_file
 from lakebraid.format.timeline.commit import CommitMetadata
 from lakebraid.services.merging.engine import LOCAL, MergeEngine
 from lakebraid.services.merging.tasks import merge_context
@@ -152,8 +151,9 @@ def run_claimed(execution: Execution[R], opened: Opened, held: Held, action: Mer
     tasks = execution.tasks(sizes)
     order, oldest = execution.sort_by, execution.oldest_open
     context = merge_context(
-        storage, engine.options, config, schema.columns, held.request_time, held.epoch, order, oldest_open=oldest
-    )
+        storage, engine.options, config, schema.columns, held.request_time, held.epoch, order,
+        oldest_open=oldest, indexed=opened.writing.indexed_columns(config),
+    )  # fmt: skip
     files = engine.run_tasks(storage, context, tasks, execution.run_task, held.check)
     metadata = execution.metadata(files, schema.text)
     completion = execution.publish(metadata)
@@ -218,10 +218,9 @@ class Held:
     def is_left_behind(self, name: str) -> bool:
         """Whether the file was written for this plan under an earlier claim of ours: it is dead for ever."""
         parsed = parse_data_file(name.rpartition("/")[2])
-        if parsed is None or parsed.request_time != self.request_time or parsed.write_token is None:
+        if parsed is None or parsed.request_time != self.request_time:
             return False
-        *first, epoch = parsed.write_token.split("-")
-        return first == ["0", "0"] and 0 < (whole_number(epoch) or 0) < self.epoch
+        return 0 < epoch_of_token(parsed.write_token) < self.epoch
 
 
 @contextlib.contextmanager

@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
-from lakebraid.format.names import BaseFileName, LogFileName, in_partition, parse_data_file
+from lakebraid.format.names import BaseFileName, LogFileName, in_partition, parse_data_file, partition_numbers
 from lakebraid.format.timeline.commit import CommitMetadata, WriteStat
 from lakebraid.format.timeline.plans import ClusteringPlan, ClusteringSlice, CompactionOperation, CompactionPlan
 from lakebraid.model.config import TableConfig
 from lakebraid.model.merge_rules import merge_rules
+from lakebraid.model.metadata.file_ranges import NO_COLUMNS, range_rules
 from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.timeline.slicing import BaseFile, FileSlice, GroupId, LogFile
 from lakebraid.model.timeline.timeline import Visibility
@@ -43,8 +44,11 @@ def merge_context(
     epoch: int,
     sort_by: Sequence[str] = (),
     oldest_open: str = "",
+    indexed: tuple[str, ...] = (),
 ) -> MergeContext:
-    """What the tasks of one execution share; `schema` is the table's. Columns that it has no more sort nothing."""
+    """What the tasks of one execution share; `schema` is the table's. Columns that it has no more sort nothing. `indexed` are
+    those of which the metadata table keeps statistics.
+    """
     stored = with_meta(schema)
     read = ReadPlan(
         url=storage.url,
@@ -56,7 +60,10 @@ def merge_context(
         layout=config.layout,
     )
     sorting = tuple(n for n in sort_by if n in schema.names)
-    return MergeContext(read, schema, config.name, request_time, epoch, sorting, config.has_filters, oldest_open)
+    ranges = range_rules(indexed, config, schema) if indexed else NO_COLUMNS
+    return MergeContext(
+        read, schema, config.name, request_time, epoch, sorting, config.has_filters, oldest_open, ranges
+    )
 
 
 def compact_tasks(
@@ -68,7 +75,8 @@ def compact_tasks(
     """
     newest_open = plan.extra.get(NEWEST_OPEN, "")
     parts = [(o.file_id, slice_task_of(o, config, sizes, visible or ALL_COUNT, newest_open)) for o in plan.operations]
-    tasks = [CompactTask(file_id, part) for file_id, part in parts]
+    numbers = partition_numbers(part.partition for _, part in parts)
+    tasks = [CompactTask(file_id, part, numbers[part.partition]) for file_id, part in parts]
     return sorted(tasks, key=lambda task: -task.slice.size)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from lakebraid.format.names import partition_numbers, write_token
 from lakebraid.model.config import RECORD_KEY, TableType
 from lakebraid.model.ordering import Ints
 from lakebraid.model.values.arrow_numpy import take_rows
@@ -52,24 +53,25 @@ def placed_to_put(
     storage: Storage, plan: WritePlan, changes: RowChanges, placed: Assigned, task: int
 ) -> Iterator[NewFiles]:
     """The files of `write_placed`, which are still to be put."""
+    tokens = {p: write_token(task, n) for p, n in partition_numbers(t.partition for t in placed.targets).items()}
     for number, rows in by_number(placed.numbers):
         target = placed.targets[number] if number >= 0 else None
         if target is not None and (plan.config.table_type is TableType.COW or target.slice is None):
-            yield _rewritten(storage, plan, changes, target, rows, task)
+            yield _rewritten(storage, plan, changes, target, rows, tokens[target.partition])
     if plan.config.table_type is TableType.MOR:
         yield from _appended(storage, plan, changes, placed, task + 1)
 
 
 def _rewritten(
-    storage: Storage, plan: WritePlan, changes: RowChanges, target: Target, rows: Ints, task: int
+    storage: Storage, plan: WritePlan, changes: RowChanges, target: Target, rows: Ints, token: str
 ) -> NewFiles:
-    base, log = names_of_rewrite(plan, target, task)
+    base, log = names_of_rewrite(plan, target, token)
     names = (base, log) if plan.config.cdc_enabled and target.slice is not None else (base,)
     given = changes.rows.nbytes // max(1, len(changes)) * len(rows)
     held = 0 if target.slice is None else target.slice.size
 
     def put() -> list[StagedFile]:
-        file = rewrite_group(storage, plan, target, changes.versions(rows, plan.request_time), task)
+        file = rewrite_group(storage, plan, target, changes.versions(rows, plan.request_time), token)
         return [] if file is None else [file]
 
     return NewFiles(tuple((target.partition, name) for name in names), given + held, put)

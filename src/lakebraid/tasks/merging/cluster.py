@@ -32,7 +32,7 @@ from lakebraid.tasks.reading.ranks import ranks_type, with_column
 from lakebraid.tasks.reading.read import may_have_ranks, read_slice
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import format_base_file
+from lakebraid.tasks.writing.base_file import format_base_file, staged_base
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +189,9 @@ def _place(
     storage: Storage, plan: MergeContext, task: ClusterTask, output: int, rows: Iterable[pa.Table]
 ) -> list[StagedFile]:
     file_id = output_file_id(plan.request_time, task.number, output)
-    name = BaseFileName(file_id, plan.token, plan.request_time, ".parquet").format()
-    content = format_base_file(rows, plan.schema, name, has_filter=True)
+    name = BaseFileName(file_id, plan.token(), plan.request_time, ".parquet").format()
+    content = format_base_file(rows, plan.schema, name, has_filter=True, ranges=plan.ranges)
     if content.rows == 0:
         return []
     place_file(storage, plan.request_time, task.partition, name, content.data)
-    keys = (content.min_key, content.max_key)
-    return [StagedFile(task.partition, file_id, name, len(content.data), content.rows, 0, True, *keys)]
+    return [staged_base(task.partition, file_id, name, content)]

@@ -24,21 +24,22 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.format.log.blocks import POSITIONS, HeaderKey, LogBlock, format_log
-from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.format.names import BaseFileName, LogFileName, claim_token
 from lakebraid.model.config import RECORD_KEY
 from lakebraid.model.keys.keys import render_values
+from lakebraid.model.metadata.file_ranges import NO_COLUMNS, FileRanges, RangeRules, RangeTally
 from lakebraid.model.ordering import Bools, Ints
 from lakebraid.model.schema.avro_text import row_schema_text
 from lakebraid.model.values.arrow_numpy import take_rows, to_ints
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.new_files import place_file
-from lakebraid.tasks.reading.blocks import OrderedBlock, ordered_blocks
+from lakebraid.tasks.reading.blocks import OrderedBlock, decode_block, ordered_blocks
 from lakebraid.tasks.reading.columns import Keeping
 from lakebraid.tasks.reading.read import read_slice
 from lakebraid.tasks.reading.versions import Versions
 from lakebraid.tasks.slice_task import ReadPlan, SliceTask
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import format_base_file
+from lakebraid.tasks.writing.base_file import format_base_file, staged_base
 from lakebraid.tasks.writing.log_file import BlockRules, Deletes, block_format, delete_block, row_blocks
 
 
@@ -60,14 +61,16 @@ class MergeContext:
     """Whether base files carry filters of their keys."""
     oldest_open: str = ""
     """When the oldest write began that was open when the plan was made; empty if there was none."""
+    ranges: RangeRules = NO_COLUMNS
+    """Of which columns the ranges are to be found in each file."""
 
     def keeping(self) -> Keeping | None:
         """What a merge keeps of older values."""
         return Keeping.of(self.read.rules, self.oldest_open)
 
-    @property
-    def token(self) -> str:
-        return f"0-0-{self.epoch}"
+    def token(self, partition: int = 0) -> str:
+        """The write token of files in one partition, given by its number among those of the plan."""
+        return claim_token(self.epoch, partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class CompactTask:
 
     file_id: str
     slice: SliceTask
+    partition_number: int = 0
+    """That of its partition among those of the plan."""
     earlier_logs: tuple[str, ...] = ()
     """For a log compaction: the logs of the slice that rank before those to compact, as far as they are not known."""
 
@@ -102,16 +107,15 @@ def run_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask)
     """
     graves: list[tuple[Versions, Ints]] = []
     partition = task.slice.partition
-    name = BaseFileName(task.file_id, plan.token, plan.request_time, ".parquet").format()
+    name = BaseFileName(task.file_id, plan.token(task.partition_number), plan.request_time, ".parquet").format()
     keeping = plan.keeping()
     rows = read_slice(
         storage, plan.read, task.slice, buried=lambda versions, at: graves.append((versions, at)), keeping=keeping
     )
     rows = _sorted(rows, plan.sort_by) if plan.sort_by else rows
-    content = format_base_file(rows, plan.schema, name, has_filter=plan.has_filter)
+    content = format_base_file(rows, plan.schema, name, has_filter=plan.has_filter, ranges=plan.ranges)
     place_file(storage, plan.request_time, partition, name, content.data)
-    keys = (content.min_key, content.max_key)
-    staged = [StagedFile(partition, task.file_id, name, len(content.data), content.rows, 0, True, *keys)]
+    staged = [staged_base(partition, task.file_id, name, content)]
     # What lost to an older write must still be there if a delete that is open takes the winner.
     cut = plan.oldest_open if keeping is not None and keeping.has_outrun else task.slice.before
     carried = _carried(storage, plan, task, cut)
@@ -120,6 +124,16 @@ def run_compaction_task(storage: Storage, plan: MergeContext, task: CompactTask)
     by_event = bool(plan.read.rules.order_columns)
     told = [(versions, _untold(versions, at, cut)) for versions, at in graves if by_event]
     return staged + _own_log(storage, plan, task, told, carried)
+
+
+def ranges_of_blocks(plan: MergeContext, blocks: Iterable[OrderedBlock]) -> FileRanges:
+    """The ranges of a log file whose rows are among those of these blocks; what it deletes has none."""
+    tally = RangeTally(plan.ranges)
+    for placed in blocks if plan.ranges.columns else ():
+        decoded = decode_block(placed, plan.read.rules, plan.read.schema)
+        if isinstance(decoded.rows, pa.Table):
+            tally.add_log(decoded.rows, is_partial=decoded.is_partial)
+    return tally.found()
 
 
 def _untold(versions: Versions, rows: Ints, cut: str) -> Ints:
@@ -133,15 +147,15 @@ def _untold(versions: Versions, rows: Ints, cut: str) -> Ints:
     return rows[~(versions.unconditional[rows] | is_carried)]
 
 
-def _carried(storage: Storage, plan: MergeContext, task: CompactTask, cut: str) -> list[LogBlock]:
-    """The blocks from `cut` on, as they are, each counting as written at the place where it ranks.
+def _carried(storage: Storage, plan: MergeContext, task: CompactTask, cut: str) -> list[OrderedBlock]:
+    """The blocks from `cut` on, which go on as they are, each counting as written at the place where it ranks.
 
     That some of them were merged as well does no harm: a merge may meet a version any number of times.
     """
     if not cut:
         return []
     blocks = ordered_blocks(storage, plan.read, replace(task.slice, before=""))
-    return [_at_its_place(placed) for placed in blocks if placed.request_time > cut]
+    return [placed for placed in blocks if placed.request_time > cut]
 
 
 def _at_its_place(placed: OrderedBlock) -> LogBlock:
@@ -172,17 +186,18 @@ def _own_log(
     plan: MergeContext,
     task: CompactTask,
     graves: list[tuple[Versions, Ints]],
-    carried: list[LogBlock],
+    carried: list[OrderedBlock],
 ) -> list[StagedFile]:
     """The log file of the compaction itself: deletes that must go on, then later blocks, all in the order of their instants."""
     told = [block for versions, rows in graves for block in _tombstones(plan, task.slice.partition, versions, rows)]
     if not told and not carried:
         return []
-    name = LogFileName(task.file_id, plan.request_time, 1, plan.token, "").format()
-    data = format_log([*told, *carried])
+    name = LogFileName(task.file_id, plan.request_time, 1, plan.token(task.partition_number), "").format()
+    data = format_log([*told, *map(_at_its_place, carried)])
     place_file(storage, plan.request_time, task.slice.partition, name, data)
     deletes = sum(len(rows) for _, rows in graves)
-    return [StagedFile(task.slice.partition, task.file_id, name, len(data), 0, deletes, is_base=False)]
+    ranges = ranges_of_blocks(plan, carried)
+    return [StagedFile(task.slice.partition, task.file_id, name, len(data), 0, deletes, is_base=False, ranges=ranges)]
 
 
 def _tombstones(plan: MergeContext, partition: str, versions: Versions, rows: Ints) -> Iterator[LogBlock]:

@@ -33,7 +33,7 @@ from lakebraid.model.schema.avro_text import row_schema_text, states_skeletons
 from lakebraid.model.values.arrow_numpy import take_rows
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.data_files import read_log
-from lakebraid.tasks.merging.compact import CompactTask, MergeContext, fits_delete_block
+from lakebraid.tasks.merging.compact import CompactTask, MergeContext, fits_delete_block, ranges_of_blocks
 from lakebraid.tasks.new_files import place_file
 from lakebraid.tasks.reading.blocks import Decoded, OrderedBlock, decode_block, ordered_blocks
 from lakebraid.tasks.reading.versions import Versions, join_decoded
@@ -63,11 +63,13 @@ def run_log_compaction_task(storage: Storage, plan: MergeContext, task: CompactT
     written = [_standing_for(block, plan.request_time, _times(blocks)) for part in parts for block in part.blocks]
     if not written:
         return []
-    partition, name = task.slice.partition, LogFileName(task.file_id, plan.request_time, 1, plan.token, "").format()
+    partition, token = task.slice.partition, plan.token(task.partition_number)
+    name = LogFileName(task.file_id, plan.request_time, 1, token, "").format()
     data = format_log(written)
     place_file(storage, plan.request_time, partition, name, data)
     rows, deletes = sum(part.rows for part in parts), sum(part.deletes for part in parts)
-    return [StagedFile(partition, task.file_id, name, len(data), rows, deletes, is_base=False)]
+    ranges = ranges_of_blocks(plan, blocks)
+    return [StagedFile(partition, task.file_id, name, len(data), rows, deletes, is_base=False, ranges=ranges)]
 
 
 def _has_partial(storage: Storage, name: str) -> bool:

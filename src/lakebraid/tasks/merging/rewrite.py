@@ -42,10 +42,10 @@ class Target:
 
 
 def rewrite_group(
-    storage: Storage, plan: WritePlan, target: Target, versions: Versions, task: int
+    storage: Storage, plan: WritePlan, target: Target, versions: Versions, token: str
 ) -> StagedFile | None:
     """The group's next base file, put but not visible; None if the changes change nothing there. It has been announced,
-    with all `names_of_rewrite`.
+    with all `names_of_rewrite` that have this write token.
 
     What is written is a function of the base file, the changes and their sequence, so a second attempt meets its own.
     """
@@ -60,8 +60,8 @@ def rewrite_group(
     merged = merge(before, versions, rules, late=False, keeping=keeping)
     rows = tally.counted(merged if base is not None else _in_key_order(merged))
     rows = rows if captured is None else captured.after(rows)
-    name, log_name = names_of_rewrite(plan, target, task)
-    content = format_base_file(rows, plan.schema, name, has_filter=plan.config.has_filters)
+    name, log_name = names_of_rewrite(plan, target, token)
+    content = format_base_file(rows, plan.schema, name, has_filter=plan.config.has_filters, ranges=plan.ranges)
     events = None if captured is None else captured.events(read.schema, plan.request_time)
     if (not tally.inserts and not tally.matched) or (events is not None and not events.num_rows):
         return None
@@ -86,12 +86,12 @@ def rewrite_group(
         updates=tally.matched - tally.deletes,
         changes="" if events is None else log_name,
         changes_size=0 if events is None else len(files[1][1]),
+        ranges=content.ranges,
     )
 
 
-def names_of_rewrite(plan: WritePlan, target: Target, task: int) -> tuple[str, str]:
+def names_of_rewrite(plan: WritePlan, target: Target, token: str) -> tuple[str, str]:
     """The group's next base file, and the log file of what it changes, which a table that captures changes has beside it."""
-    token = f"{task}-0-0"
     log = LogFileName(target.file_id, plan.request_time, 1, token, ".cdc")
     return BaseFileName(target.file_id, token, plan.request_time, ".parquet").format(), log.format()
 

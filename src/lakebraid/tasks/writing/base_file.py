@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
-from lakebraid.format.names import BaseFileName
+from lakebraid.format.names import BaseFileName, partition_numbers, write_token
 from lakebraid.format.parquet.bloom import MAX_KEY, MIN_KEY, FilterOfKeys
 from lakebraid.format.parquet.write import ParquetFile
 from lakebraid.model.config import RECORD_KEY
+from lakebraid.model.metadata.file_ranges import NO_COLUMNS, NOT_KNOWN, FileRanges, RangeRules, RangeTally
 from lakebraid.model.schema.conform import with_meta
 from lakebraid.model.values.cutting import cut
 from lakebraid.storage.protocol import Storage
@@ -39,16 +40,23 @@ class BaseContent:
     rows: int
     min_key: str | None
     max_key: str | None
+    ranges: FileRanges = NOT_KNOWN
 
 
 def format_base_file(
-    batches: Iterable[pa.Table], schema: pa.Schema, name: str, *, has_filter: bool = False
+    batches: Iterable[pa.Table],
+    schema: pa.Schema,
+    name: str,
+    *,
+    has_filter: bool = False,
+    ranges: RangeRules = NO_COLUMNS,
 ) -> BaseContent:
     """A base file called `name` of rows that have Hudi's five columns; `schema` is the table's, without them.
 
     If the rows come with ranks of their older values, the file keeps these beside its columns (`tasks.reading.ranks`).
     Whatever `_hoodie_file_name` the rows had, they now have this one. No rows at all make an empty, valid file. With a
-    filter of its keys in the footer, those who look keys up can pass over it; buckets need none.
+    filter of its keys in the footer, those who look keys up can pass over it; buckets need none. `ranges` says of which columns
+    the ranges are to be found.
     """
     batches = iter(batches)
     first = next(batches, None)
@@ -59,34 +67,53 @@ def format_base_file(
     count, least, greatest = 0, None, None
     file = ParquetFile(stored, constant=_CONSTANT, statistics=statistics, compression="zstd")
     keys = FilterOfKeys() if has_filter else None
+    tally = RangeTally(ranges)
     for rows in _row_groups(chain([] if first is None else [first], batches)):
         if keys is not None:
             keys.add(rows.column(RECORD_KEY))
-        file.add(_named(rows, stored, name))
+        named = _named(rows, stored, name)
+        file.add(named)
+        tally.add(named)
+        if RANKS in stored.names and named.column(RANKS).null_count < named.num_rows:
+            tally.inherit()  # a later write of some columns may win over older values of a newer row
         count += rows.num_rows
         least, greatest = _wider((least, greatest), key_range(rows.column(RECORD_KEY)))
     known = {MIN_KEY: least, MAX_KEY: greatest, **(keys.entries() if keys is not None else {}), **_calendar(schema)}
     data = file.finish({key: value for key, value in known.items() if value is not None})
-    return BaseContent(data, count, least, greatest)
+    return BaseContent(data, count, least, greatest, tally.found())
+
+
+def staged_base(partition: str, file_id: str, name: str, content: BaseContent) -> StagedFile:
+    """A base file that is new as a whole."""
+    return StagedFile(
+        partition, file_id, name, len(content.data), content.rows, 0, is_base=True,
+        min_key=content.min_key, max_key=content.max_key, ranges=content.ranges,
+    )  # fmt: skip
 
 
 def put_seeds(
-    storage: Storage, request_time: str, schema: pa.Schema, groups: Iterable[tuple[str, str]]
+    storage: Storage,
+    request_time: str,
+    schema: pa.Schema,
+    groups: Iterable[tuple[str, str]],
+    ranges: RangeRules = NO_COLUMNS,
 ) -> Iterator[StagedFile]:
     """Empty base files with which file groups (partition and file id) begin, put but not visible. Every attempt gives the
     same names and bytes.
     """
+    wanted = list(groups)
+    numbers = partition_numbers(partition for partition, _ in wanted)
 
     def seed(partition: str, file_id: str) -> NewFiles:
-        name = BaseFileName(file_id, "0-0-0", request_time, ".parquet").format()
+        name = BaseFileName(file_id, write_token(0, numbers[partition]), request_time, ".parquet").format()
         return NewFiles(((partition, name),), 0, lambda: [put(partition, file_id, name)])
 
     def put(partition: str, file_id: str, name: str) -> StagedFile:
-        content = format_base_file([], schema, name)
+        content = format_base_file([], schema, name, ranges=ranges)
         put_file(storage, request_time, partition, name, content.data)
-        return StagedFile(partition, file_id, name, len(content.data), 0, 0, is_base=True)
+        return staged_base(partition, file_id, name, content)
 
-    return put_files(storage, request_time, (seed(*group) for group in groups))
+    return put_files(storage, request_time, (seed(*group) for group in wanted))
 
 
 def _calendar(schema: pa.Schema) -> dict[str, str]:

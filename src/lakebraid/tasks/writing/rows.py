@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
-from lakebraid.format.names import BaseFileName, LogFileName
+from lakebraid.format.names import BaseFileName, LogFileName, partition_numbers, write_token
 from lakebraid.model.config import RECORD_KEY, TableConfig
 from lakebraid.model.grouping import Group, group_rows, join_group
 from lakebraid.model.incoming import prepare
@@ -21,6 +21,7 @@ from lakebraid.model.keys.buckets import Replaced, bucket_ids
 from lakebraid.model.keys.keys import record_keys
 from lakebraid.model.keys.partitions import partition_paths
 from lakebraid.model.merge_rules import MergeRules, marked_deleted, merge_rules
+from lakebraid.model.metadata.file_ranges import NO_COLUMNS, NOT_KNOWN, FileRanges, RangeRules, RangeTally
 from lakebraid.model.operations import WITH_TASKS
 from lakebraid.model.ordering import Bools, Ints, OrderKeys, order_keys
 from lakebraid.model.schema.avro_text import row_schema_text
@@ -30,7 +31,7 @@ from lakebraid.storage.parallel import map_calls
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.new_files import NewFiles, put_file, put_files
 from lakebraid.tasks.staged_file import StagedFile
-from lakebraid.tasks.writing.base_file import format_base_file
+from lakebraid.tasks.writing.base_file import format_base_file, staged_base
 from lakebraid.tasks.writing.log_file import BlockRules, Deletes, Skeletons, block_format, format_log_file
 from lakebraid.tasks.writing.skeletons import KnownKeys, skeletons
 
@@ -62,6 +63,8 @@ class WritePlan:
     """Which overwrite gave the other buckets their ids."""
     known: KnownKeys | None = None
     """For a partial update: the keys that have a row already; None if all columns are written."""
+    ranges: RangeRules = NO_COLUMNS
+    """Of which columns the ranges are to be found in each file."""
 
     def __post_init__(self) -> None:
         if self.operation not in WITH_TASKS:
@@ -112,10 +115,11 @@ def rows_to_put(
     ready = prepare(rows, plan.schema, plan.config, operation=plan.operation, columns=plan.columns)
     batch = _batch(plan, ready, task, places)
     openings = _openings(storage, plan, batch)
+    numbers = partition_numbers(group.partition for group in batch.groups)
     row_bytes = batch.rows.nbytes / max(1, batch.rows.num_rows)
 
     def new(group: Group, opening: Skeletons | None) -> NewFiles:
-        names = _names(plan, batch, group, task)
+        names = _names(plan, batch, group, write_token(task, numbers[group.partition]))
         size = int(row_bytes * (group.stop - group.start))
         put = partial(_put, storage, plan, batch, group, opening, names)
         return NewFiles(tuple((group.partition, name) for name in names if name), size, put)
@@ -222,9 +226,9 @@ def _openings(storage: Storage, plan: WritePlan, batch: _Batch) -> list[Skeleton
     return map_calls(storage, opening, batch.groups)
 
 
-def _names(plan: WritePlan, batch: _Batch, group: Group, task: int) -> tuple[str, str]:
+def _names(plan: WritePlan, batch: _Batch, group: Group, token: str) -> tuple[str, str]:
     """The names of the base file and of the log file of a group; empty if `_files` makes none."""
-    file_id, token = plan.file_id(group.partition, group.bucket), f"{task}-0-0"
+    file_id = plan.file_id(group.partition, group.bucket)
     fates = _of_group(batch.fates, group)
     base = log = ""
     if plan.into_base and (fates is None or not fates.dead.all()):
@@ -269,9 +273,8 @@ def _of_group(fates: _Fates | None, group: Group) -> _Fates | None:
 
 def _base_file(plan: WritePlan, group: Group, rows: pa.Table, name: str) -> tuple[StagedFile, bytes]:
     file_id = plan.file_id(group.partition, group.bucket)
-    content = format_base_file([rows], plan.schema, name, has_filter=plan.config.has_filters)
-    keys = (content.min_key, content.max_key)
-    return StagedFile(group.partition, file_id, name, len(content.data), content.rows, 0, True, *keys), content.data
+    content = format_base_file([rows], plan.schema, name, has_filter=plan.config.has_filters, ranges=plan.ranges)
+    return staged_base(group.partition, file_id, name, content), content.data
 
 
 def _log_file(
@@ -288,9 +291,21 @@ def _log_file(
     count = 0 if deletes is None else len(deletes)
     new_keys = 0 if opening is None else opening.rows.num_rows
     staged = StagedFile(
-        group.partition, file_id, name, len(data), rows.num_rows, count, is_base=False, new_keys=new_keys
-    )
+        group.partition, file_id, name, len(data), rows.num_rows, count, is_base=False, new_keys=new_keys,
+        ranges=_ranges(plan, rows, opening),
+    )  # fmt: skip
     return staged, data
+
+
+def _ranges(plan: WritePlan, rows: pa.Table, opening: Skeletons | None) -> FileRanges:
+    """The ranges of a log file's rows; whatever it deletes has none."""
+    if not plan.ranges.columns:
+        return NOT_KNOWN
+    tally = RangeTally(plan.ranges)
+    tally.add_log(rows, is_partial=plan.columns is not None)
+    if opening is not None:
+        tally.add_log(opening.rows)
+    return tally.found()
 
 
 def _rows(plan: WritePlan, batch: _Batch, group: Group) -> pa.Table:

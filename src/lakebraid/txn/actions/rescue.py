@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakebraid import limits
-from lakebraid.digits import whole_number
-from lakebraid.format.names import BaseFileName
+from lakebraid.format.names import BaseFileName, epoch_of_token
 from lakebraid.format.times import is_instant_time, parse_instant_time
 from lakebraid.model.timeline.instant import COMPLETED_AS
 from lakebraid.model.timeline.timeline import Timeline
@@ -212,15 +211,12 @@ def _unnamed(
         instant = timeline.write(request_time)
         if instant is None or not instant.is_completed or request_time in state.plans:
             continue
-        if instant.kind not in COMPLETED_AS and not (instant in timeline.archived and all(map(_has_epoch, own))):
+        if instant.kind not in COMPLETED_AS and not (
+            instant in timeline.archived and all(epoch_of_token(f.parsed.write_token) for f in own)
+        ):
             continue
         if len(own) == len({(f.group, isinstance(f.parsed, BaseFileName)) for f in own}):
             continue  # no twins
         named = {*load_commit(table, instant).file_paths}
         found += [file.name for file in own if named and file.name not in named]
     return found
-
-
-def _has_epoch(file: DataFile) -> bool:
-    first, _, epoch = (file.parsed.write_token or "").rpartition("-")
-    return first == "0-0" and bool(whole_number(epoch))
