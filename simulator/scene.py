@@ -63,6 +63,7 @@ class Scene:
             captures=setting.captures,
             optimistic=setting.optimistic,
             grouped=setting.grouped,
+            metadata=setting.metadata,
         )
         self.lock_owners = product.lock_owners(self)
         self.marks: dict[str, int] = {}
@@ -225,6 +226,8 @@ def _bounds(setting: Setting) -> dict[str, Any]:
         "ASK_ENTRIES_MAX": setting.ask_entries,
         "ASKS_DECIDED_MAX": setting.asks_decided,
         "AHEAD_IDLE_SECONDS": setting.timeout_ms / 4000,
+        "METADATA_KEPT_MS": setting.timeout_ms,
+        "METADATA_SLICES_KEPT": 1,
         "ASK_CALL_SECONDS_MIN": 0.0 if setting.eager else float("inf"),
     }
 

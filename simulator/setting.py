@@ -80,6 +80,8 @@ class Setting:
     """How many asks one entry decides."""
     grouped: bool = False
     """Whether completed files of one entry appear side by side, in any order."""
+    metadata: bool = False
+    """Whether the table has a metadata table, by which Apache Hudi's readers list its files."""
 
     def driver(self) -> Driver:
         rng = Random(self.seed * 7919 + 13)
@@ -107,6 +109,16 @@ def drawn(seed: int) -> Setting:
     setting = with_clustering(setting, rng) if is_placed else with_capture(setting, Random(seed * 211 + 29))
     setting = with_asks(with_optimism(setting, Random(seed * 401 + 53)), Random(seed * 307 + 41))
     return with_loops(with_groups(setting, Random(seed * 409 + 59)), Random(seed * 431 + 61))
+
+
+def with_metadata(seed: int) -> Setting:
+    """The setting of a seed on a table with a metadata table: no transaction of the product begins on one yet."""
+    setting, rng = replace(plain(seed), whole=False, metadata=True), Random(seed * 419 + 61)
+    actors = [actor for actor in setting.actors if actor[0] != "hudi"]
+    actors += [(kind, rng.randrange(2, 6)) for kind in ("tender", "lister", *(("tender",) * rng.randrange(2)))]
+    actors += [("cleaner", 3)] if rng.random() < 0.5 else []
+    setting = replace(setting, actors=tuple(actors), clean_files=rng.choice((1, 100_000)))
+    return with_groups(with_asks(setting, Random(seed * 307 + 41)), Random(seed * 409 + 59))
 
 
 def with_optimism(setting: Setting, rng: Random) -> Setting:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakebraid.errors import CommitRefused, CommitUnknown, LakebraidError, ObjectNotFound, StorageError
+from lakebraid.services.cleaning import finish_cleans
 from lakebraid.txn.actions.rescue import rescue, sweep
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Attempted
-from simulator.actors import hudi, placing, services
+from simulator.actors import hudi, metadata, placing, services
 from simulator.actors.asking import ask, mirror, mirror_once, read, read_as_hudi, travel
 from simulator.actors.compacting import compact
 from simulator.actors.looping import loop
@@ -66,6 +67,9 @@ def heal(scene: Scene, process: Process) -> None:
                 product.compact(scene, writing)
         else:
             compact(scene, process, ledger, f"healing-compaction-{number}")
+        if scene.setting.metadata:
+            finish_cleans(ledger, "healing")
+            metadata.tend_once(scene, process)
     healing = Writer(scene, process, ledger, "healing-write")
     if scene.setting.placed:
         placing.write_once(scene, process, writing, "healing-write")
@@ -118,5 +122,7 @@ ACTORS: dict[str, Callable[[Scene, Process, int], None]] = {
     "operator": hudi.operate,
     "streamer": stream,
     "looper": loop,
+    "tender": metadata.tend,
+    "lister": metadata.list_rounds,
     **services.ACTORS,
 }

@@ -22,6 +22,7 @@ from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import beat, forget, is_expired, storage_now_ms
+from simulator.actors.metadata import tell
 from simulator.stand_ins.tasks import Merging, Written, read_origins, run_merge
 from simulator.world.tables import SCHEMA
 from simulator.world.violation import Violation
@@ -128,7 +129,7 @@ def execute(scene: Scene, process: Process, ledger: Ledger, txn: str, request_ti
         raise Violation("3 never half a commit", f"the plan {request_time} lacks an input: {error}") from error
     metadata = compaction_of(files)
     try:
-        publish_plan(ledger, txn, request_time, epoch, lambda _: metadata)
+        publish_plan(ledger, txn, request_time, epoch, lambda _: metadata, tell)
     except CommitRefused:
         scene.mark("claim lost at the end")
         return

@@ -17,6 +17,7 @@ from lakebraid.txn.actions.write import begin_write, publish_write, write_status
 from lakebraid.txn.hudi.file_lock import FileLock
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.liveness.heartbeat import beat, beat_first, forget
+from simulator.actors.metadata import tell
 from simulator.oracle import Change
 from simulator.stand_ins import product
 from simulator.stand_ins.executors import run_tasks
@@ -119,7 +120,7 @@ class Writer:
         for _ in range(4):
             self._scene.tell("resolved", request_time, "open")
             try:
-                publish_write(self._ledger, self._txn, request_time, lambda _: self._checked(metadata))
+                publish_write(self._ledger, self._txn, request_time, lambda _: self._checked(metadata), tell=tell)
             except (SchemaConflict, BatchRepeated):
                 if self._give_up(request_time):
                     return

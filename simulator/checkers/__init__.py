@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.checkers.batches_once import BatchesOnce
+from simulator.checkers.both_tables_list_the_same import BothTablesListTheSame
 from simulator.checkers.captures_tell_the_row_before import CapturesTellTheRowBefore
 from simulator.checkers.changes_exactly_once import ChangesExactlyOnce
 from simulator.checkers.cleans_take_nothing_needed import CleansTakeNothingNeeded
@@ -65,6 +66,7 @@ ALL: tuple[Any, ...] = (
     CapturesTellTheRowBefore,
     WishesOnce,
     LaterCallsWin,
+    BothTablesListTheSame,
     NoLeak,
     Liveness,
 )

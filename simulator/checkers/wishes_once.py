@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakebraid import limits
+from lakebraid.format.metadata.commits import FOLDER
 from lakebraid.txn.ledger.asks import parse_asks
 from lakebraid.txn.ledger.entries import STAGED, Entry, parse_entry, parse_entry_name
 from simulator.oracle import TIMELINE, Oracle
@@ -29,7 +30,7 @@ class WishesOnce:
         """Timeline files that were ever there."""
 
     def in_ledger(self, what: str, name: str, data: bytes) -> None:
-        if name.startswith(TIMELINE):
+        if name.startswith((TIMELINE, f"{FOLDER}/")):
             self._appeared.add(name)
         elif parse_entry_name(name) is not None:
             if what == "create":

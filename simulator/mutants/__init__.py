@@ -9,6 +9,7 @@ from simulator.mutants.beside_hudi import BESIDE_HUDI
 from simulator.mutants.capture import OF_CAPTURE
 from simulator.mutants.clustering import OF_CLUSTERING
 from simulator.mutants.ledger import OF_THE_LEDGER
+from simulator.mutants.metadata import OF_THE_METADATA_TABLE
 from simulator.mutants.overwrites import OF_OVERWRITES
 from simulator.mutants.placing import OF_PLACING
 from simulator.mutants.planting import Mutant, planted
@@ -28,6 +29,7 @@ MUTANTS = (
     *OF_PLACING,
     *BESIDE_HUDI,
     *OF_CAPTURE,
+    *OF_THE_METADATA_TABLE,
 )
 
 __all__ = ["MUTANTS", "Mutant", "planted"]

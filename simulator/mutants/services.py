@@ -72,7 +72,7 @@ OF_SERVICES = (
     ),
     Mutant(
         "timeline files are removed before the history has them", "archiving", _ARCHIVING, "_move",
-        "known = add_to_history(ledger.table, rows) if rows else set()",
+        "known = add_to_history(table, rows) if rows else set()",
         "known = {(e.instant.request_time, e.instant.action) for e in batch}",
         ("9",), _ARCHIVE,
     ),

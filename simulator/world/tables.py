@@ -10,6 +10,7 @@ from lakebraid.format.properties import checksum, format_properties
 from lakebraid.model.config import CDC, CLOCK_SKEW, PUBLICATION_ORDER, TableConfig, parse_config
 from lakebraid.model.file_sizing import FULL, SMALL
 from lakebraid.model.writable import FILE_LOCK, FIXED_IDS
+from simulator.world.metadata_table import make_metadata_table
 from simulator.world.storage import Disk
 
 SCHEMA = (
@@ -42,6 +43,7 @@ def plain_table(
     captures: bool = False,
     optimistic: bool = False,
     grouped: bool = False,
+    metadata: bool = False,
 ) -> Plain:
     entries = {
         "hoodie.table.name": "sim",
@@ -72,6 +74,8 @@ def plain_table(
         entries[CDC] = "true"
     if grouped:
         entries[PUBLICATION_ORDER] = "group"
+    if metadata:
+        entries["hoodie.table.metadata.partitions"] = "files"
     if fixed:
         entries[FIXED_IDS] = entries.get("hoodie.bucket.index.num.buckets", "0")
     if shared:
@@ -85,3 +89,5 @@ def plain_table(
 
 def make_table(disk: Disk, table: Plain) -> None:
     disk.create(".hoodie/hoodie.properties", table.properties)
+    if table.config.metadata_partitions:
+        make_metadata_table(disk)

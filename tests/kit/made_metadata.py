@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakebraid.clock import SystemClock
+from lakebraid.format.metadata.commits import FOLDER, TIMELINE
 from lakebraid.format.metadata.log import format_empty_log, format_metadata_base, format_metadata_log
 from lakebraid.format.metadata.records import Record
 from lakebraid.model.metadata.keys import by_group
@@ -19,11 +20,10 @@ from lakebraid.table.loading import load_config, load_timeline
 from lakebraid.table.metadata.lookups import (
     load_files,
 )
-from lakebraid.table.metadata.opening import FOLDER, MetadataTable, open_metadata_table
+from lakebraid.table.metadata.opening import MetadataTable, open_metadata_table
 from tests.hostile.attack import files_of
 from tests.kit.present import present
 
-TIMELINE = f"{FOLDER}/.hoodie/timeline"
 TIME, LATER, LATEST = "20271118002156123", "20271118002256123", "20271118002356123"
 _numbers = itertools.count()
 

@@ -41,4 +41,5 @@ def test_every_invariant_has_a_mutant() -> None:
 def test_every_rule_of_the_ledger_that_fell_over_once_has_a_mutant() -> None:
     rules = {mutant.rule for mutant in MUTANTS}
     assert rules >= {"H1", "H2", "H3", "H4", "H5", "H6", "H7", "H8", "H9", "H12", "H13"}
+    assert rules >= {"P1", "P4", "P9", "P10"}
     assert rules >= {"G1", "G2", "G3", "G4", "G6", "G7", "G8", "G9", "G10"}

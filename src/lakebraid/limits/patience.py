@@ -146,6 +146,12 @@ GONE_MS: Final = 60 * 60_000
 """How long late files of a write that was rolled back are reckoned with: tasks of Spark end minutes after their driver.
 Until then the timeline is not archived past it, for Hudi takes every file older than its timeline for committed."""
 
+METADATA_KEPT_MS: Final = 60 * 60_000
+"""How long files of a metadata table stay that a compaction has taken in: a reader that listed them may be about to read them."""
+
+METADATA_SLICES_KEPT: Final = 2
+"""Compactions of a metadata table behind which nothing is removed, however old they are."""
+
 LEASE_INTERVAL_MS: Final = 60_000
 """How often a reader shows that it still needs its files."""
 

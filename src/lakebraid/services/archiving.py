@@ -18,6 +18,7 @@ from lakebraid.model.timeline.slicing import GroupId, outlives
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.services.settings import Opened, ServiceSettings
 from lakebraid.table.loading import load_commit, load_table
+from lakebraid.table.metadata.layout import compacted_until, load_metadata_timeline
 from lakebraid.txn.actions.archive import Archivable, archivable, decide_archive, finish_archive, tend_history
 from lakebraid.txn.actions.rescue import sweep
 from lakebraid.txn.actions.rollback import forgotten_before
@@ -137,18 +138,24 @@ def choose(now: Round, keep: Keep, swept: str = "9") -> Archivable:
     if now.ledger.is_shared:  # what Apache Hudi rolled back, the ledger does not know
         victims = victims_since(now.ledger.table, timeline, since)
         state = replace(state, gone={**dict(victims), **state.gone})
-    chosen = choose_instants(timeline, state, keep, since)
+    compacted = compacted_until(load_metadata_timeline(now.ledger.storage)) if now.config.metadata_partitions else None
+    chosen = choose_instants(timeline, state, keep, since, compacted)
     chosen = _keeping_replacements(now, chosen)
     return _keeping_schema(now, chosen)
 
 
-def choose_instants(timeline: Timeline, state: LedgerState, keep: Keep, since: str) -> Archivable:
-    """The oldest instants, up to the first that must stay. Writes that were rolled back before `since` are forgotten."""
+def choose_instants(
+    timeline: Timeline, state: LedgerState, keep: Keep, since: str, compacted: str | None = None
+) -> Archivable:
+    """The oldest instants, up to the first that must stay. Writes that were rolled back before `since` are forgotten; what is newer
+    than the last compaction of the metadata table, if that is given, stays (MDT, M9).
+    """
     writes = sorted(i for i in timeline.completed if i.is_write)
     if len(writes) <= keep.writes_max:
         return Archivable()
     first, why = writes[-keep.writes_min].request_time, ""
-    for request_time, reason in _obstacles(timeline, state, since):
+    waiting = [] if compacted is None else [(compacted, "the metadata table was not compacted since")]
+    for request_time, reason in (*waiting, *_obstacles(timeline, state, since)):
         # The write before it stays, and with it everything behind that.
         older = max((w.request_time for w in writes if w.request_time < request_time), default="")
         if older < first:

@@ -32,6 +32,7 @@ FORMS = (
     (re.compile(rf"\bLEDGER, rules? {NUMBERS}"), "ledger.md", "rule-"),
     (re.compile(r"\bH(\d{1,2})\b"), "ledger.md", "H"),
     (re.compile(r"\bG(\d{1,2})\b"), "ledger.md", "G"),
+    (re.compile(r"\bLEDGER, P(\d{1,2})\b"), "ledger.md", "P"),
     (re.compile(r"\bF(\d{1,2}(?: to F\d{1,2})?)\b"), "scenarios.md", "F"),
     (re.compile(r"\btest_[fF](\d{1,2})_"), "scenarios.md", "F"),
     (re.compile(rf"\b[Ii]nvariants? {NUMBERS}"), "simulation.md", "invariant-"),
@@ -90,6 +91,7 @@ def test_citations_of_every_form_are_found() -> None:
     )
     assert set(pages) == {
         ("format.md", "section"), ("format.md", "trap"), ("ledger.md", "rule"), ("ledger.md", "H"), ("ledger.md", "G"),
+        ("ledger.md", "P"),
         ("scenarios.md", "F"), ("simulation.md", "invariant"),
         ("metadata-table.md", "section"), ("metadata-table.md", "M"), ("metadata-table.md", "T"),
     }  # fmt: skip
@@ -116,6 +118,7 @@ def test_citations_of_every_form_are_found() -> None:
         (f"def test_f{40}_a_thing()", ["test_f40_"]),
         (f"invariant {25}", ["invariant 25"]),
         (f"LEDGER, G{11}", ["G11"]),
+        (f"LEDGER, P{11}", ["LEDGER, P11"]),
         (f"MDT, section {3}, and MDT, M{5}, and MDT, T{1}", []),
         (f"MDT, section {11}", ["MDT, section 11"]),
         (f"(MDT, M{12})", ["MDT, M12"]),

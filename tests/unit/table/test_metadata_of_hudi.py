@@ -9,6 +9,7 @@ import pytest
 
 from lakebraid.errors import UnsupportedTable
 from lakebraid.format.hfile.read import Selection
+from lakebraid.format.metadata.commits import FOLDER, TIMELINE
 from lakebraid.format.metadata.log import format_metadata_base, format_metadata_log
 from lakebraid.format.metadata.records import ColumnStats, Files, Record
 from lakebraid.model.metadata.entries import (
@@ -28,9 +29,8 @@ from lakebraid.table.metadata.lookups import (
     load_partition_stats,
     load_row_places,
 )
-from lakebraid.table.metadata.opening import FOLDER
 from tests.hostile.attack import Target, target
-from tests.kit.made_metadata import TIME, TIMELINE, holds, maybe, new_url, opened, plus
+from tests.kit.made_metadata import TIME, holds, maybe, new_url, opened, plus
 from tests.kit.metadata import data_files, tables_with_metadata
 from tests.kit.present import present
 from tests.kit.reference import DATA

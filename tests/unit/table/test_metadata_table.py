@@ -6,6 +6,7 @@ import pytest
 
 import lakebraid as lb
 from lakebraid.errors import CorruptFile, UnsupportedTable
+from lakebraid.format.metadata.commits import FOLDER, TIMELINE
 from lakebraid.format.metadata.log import format_metadata_log
 from lakebraid.format.metadata.records import ALL_PARTITIONS, ColumnStats, Files, Record
 from lakebraid.model.metadata.entries import (
@@ -22,9 +23,8 @@ from lakebraid.table.metadata.lookups import (
     load_files,
     load_partition_stats,
 )
-from lakebraid.table.metadata.opening import FOLDER
 from tests.hostile.attack import target
-from tests.kit.made_metadata import LATER, LATEST, TIME, TIMELINE, Made, holds, opened, plus
+from tests.kit.made_metadata import LATER, LATEST, TIME, Made, holds, opened, plus
 from tests.kit.present import present
 
 pytestmark = pytest.mark.unit

@@ -20,6 +20,13 @@ def schema_text() -> str:
     return files("lakebraid.format.metadata").joinpath("schema.json").read_text("utf-8")
 
 
+@cache
+def plain_schema_text() -> str:
+    """The same without the meta fields, as commits of a metadata table state it."""
+    record = json.loads(schema_text())
+    return json.dumps({**record, "fields": record["fields"][_META_FIELDS:]}, separators=(",", ":"))
+
+
 def has_meta_fields(text: str, where: str) -> bool:
     """Whether records of that schema begin with Hudi's meta fields; UnsupportedTable if they are others than we know."""
     found = _meaning(text) if len(text) <= limits.TIMELINE_SCHEMA_BYTES_MAX else None

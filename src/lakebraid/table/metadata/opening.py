@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from lakebraid import limits
 from lakebraid.errors import CorruptFile
 from lakebraid.format.hfile.read import EVERYTHING, Selection
+from lakebraid.format.metadata.commits import FOLDER, TIMELINE
 from lakebraid.format.metadata.records import BloomFilter, ColumnStats, Files, RowPlace
 from lakebraid.format.names import BaseFileName, LogFileName, parse_data_file
 from lakebraid.format.properties import parse_properties
@@ -30,7 +31,6 @@ from lakebraid.storage.protocol import ObjectInfo, Storage
 from lakebraid.table.at import TableAt
 from lakebraid.table.metadata.files import RECORD_BYTES_HELD, Contribution, read_base, read_log
 
-FOLDER: Final = ".hoodie/metadata"
 _PROPERTIES: Final = f"{FOLDER}/.hoodie/hoodie.properties"
 _VERSIONS: Final = ("8", "9")
 
@@ -58,7 +58,7 @@ def open_metadata_table(table: TableAt, timeline: Timeline) -> MetadataTable | N
         lambda: parse_properties(
             table.storage.read(_PROPERTIES, limits.PROPERTIES_BYTES_MAX), f"{where}/{_PROPERTIES}"
         ),
-        lambda: table.storage.list_names(f"{FOLDER}/.hoodie/timeline"),
+        lambda: table.storage.list_names(TIMELINE),
     )
     if len(names) > limits.TIMELINE_FILES_MAX:
         raise CorruptFile(
@@ -97,30 +97,37 @@ def load_records(
     if keys is not None:
         chosen = [Selection.of_keys(key.encode() for key in own) for own in keys_by_group(keys, len(slices))]
     wanted = [(found, own) for found, own in zip(slices, chosen, strict=True) if found is not None and own.keys != ()]
-    parts = [(group, file, own) for group, (found, own) in enumerate(wanted) for file in _files(found)]
+    # Of each group the base first, then the logs in their order; groups have no key in common.
+    files = [(file, own) for found, own in wanted for file in _files(found)]
+    records = merged_records(opened.storage, files, kind)
+    return {key.decode("utf-8", "replace"): record for key, record in records.items()}
+
+
+def merged_records(
+    storage: Storage, files: Sequence[tuple[BaseFile | LogFile, Selection]], kind: type[R]
+) -> dict[bytes, R]:
+    """What these files say together, each meeting what those before it say."""
     read = map_calls(
-        opened.storage,
-        lambda part: _read(opened, part[1], part[2]),
-        parts,
-        size=lambda part: min(part[1].size, limits.STORE_BYTES_AT_ONCE_MAX),
+        storage,
+        lambda part: _read(storage, *part),
+        files,
+        size=lambda part: min(part[0].size, limits.STORE_BYTES_AT_ONCE_MAX),
     )
     records: dict[bytes, R] = {}
-    for (
-        contributions
-    ) in read:  # of each group the base first, then the logs in their order; groups have no key in common
+    for contributions in read:
         for contribution in contributions:
-            _merge(records, contribution, kind, opened.validity.where)
-    return {key.decode("utf-8", "replace"): record for key, record in records.items()}
+            _merge(records, contribution, kind, storage.url)
+    return records
 
 
 def _files(found: FileSlice) -> list[BaseFile | LogFile]:
     return [*([found.base] if found.base else []), *found.logs]
 
 
-def _read(opened: MetadataTable, file: BaseFile | LogFile, selection: Selection) -> list[Contribution]:
+def _read(storage: Storage, file: BaseFile | LogFile, selection: Selection) -> list[Contribution]:
     if isinstance(file, BaseFile):
-        return [read_base(opened.storage, file.name, file.size, selection)]
-    return read_log(opened.storage, file.name, file.size, file.request_time, selection)
+        return [read_base(storage, file.name, file.size, selection)]
+    return read_log(storage, file.name, file.size, file.request_time, selection)
 
 
 def _merge(records: dict[bytes, R], new: Contribution, kind: type[R], where: str) -> None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from lakebraid import limits
 from lakebraid.errors import ObjectNotFound
+from lakebraid.format.metadata.commits import TIMELINE
 from lakebraid.format.names import State, parse_timeline_file
 from lakebraid.format.timeline.commit import format_commit, parse_commit
 from lakebraid.format.timeline.history import ArchivedInstant
@@ -20,6 +21,7 @@ from lakebraid.format.times import format_instant_time
 from lakebraid.model.timeline.instant import Instant, action_family
 from lakebraid.model.timeline.timeline import Timeline, build_timeline
 from lakebraid.storage.protocol import ObjectInfo
+from lakebraid.table.at import TableAt
 from lakebraid.txn.actions.history import add_to_history, merge_layers, point_at_newest, tidy_history
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
@@ -72,21 +74,37 @@ def finish_archive(ledger: Ledger, decider: str) -> int:
     """Moves everything that was decided to be archived, also by other processes; gives how many instants left the timeline."""
     moved = 0
     while True:
-        count, is_done = _beside_hudi(ledger, decider, lambda archived, number: _move(ledger, archived, number))
+        count, is_done = _beside_hudi(
+            ledger, decider, lambda archived, number: _move(ledger, ledger.table, archived, number)
+        )
         moved += count
         if is_done:
             return moved
 
 
+def archive_metadata(ledger: Ledger, until: str) -> int:
+    """Moves the completed instants of the metadata table that began up to this time into its own history; gives how many left.
+
+    What is completed there never changes again, so it needs no decision: any process may do so at any time.
+    """
+    at = replace(
+        ledger.table, config=replace(ledger.config, timeline_folder=TIMELINE, history_folder=f"{TIMELINE}/history")
+    )
+    moved, _ = _move(ledger, at, until, ledger.settled().number)
+    if moved:
+        _tend(at)
+    return moved
+
+
 def tend_history(ledger: Ledger, decider: str) -> None:
     """Merges the history's files, points at its newest manifest and removes files that no reader needs."""
+    _beside_hudi(ledger, decider, lambda *_: _tend(ledger.table))
 
-    def tend(_: str, __: int) -> None:
-        merge_layers(ledger.table)
-        point_at_newest(ledger.table)
-        tidy_history(ledger.table)
 
-    _beside_hudi(ledger, decider, tend)
+def _tend(table: TableAt) -> None:
+    merge_layers(table)
+    point_at_newest(table)
+    tidy_history(table)
 
 
 def archivable(timeline: Timeline, archived: str) -> list[Instant]:
@@ -106,25 +124,25 @@ def _beside_hudi(ledger: Ledger, decider: str, do: Callable[[str, int], T]) -> T
     return do(entry.state.archived, entry.number)
 
 
-def _move(ledger: Ledger, archived: str, number: int) -> tuple[int, bool]:
+def _move(ledger: Ledger, table: TableAt, archived: str, number: int) -> tuple[int, bool]:
     """How many instants left the timeline, and whether that is all. Beside Hudi it is one batch, to let others in."""
-    found = _find(ledger, archived)
+    found = _find(table, archived)
     if not found:
         return 0, True
     ledger.sweep_staged(number)  # a late copy must find no source, or it would bring an instant back
     moved = 0
     for batch in _batches(found):
         rows = [row for entry in batch if (row := _row(ledger, entry)) is not None]
-        known = add_to_history(ledger.table, rows) if rows else set()
+        known = add_to_history(table, rows) if rows else set()
         moved += _remove(ledger, [e for e in batch if (e.instant.request_time, e.instant.action) in known])
         if ledger.is_shared:
             return moved, batch[-1] is found[-1]
     return moved, True
 
 
-def _find(ledger: Ledger, archived: str) -> list[_Listed]:
+def _find(table: TableAt, archived: str) -> list[_Listed]:
     """The instants that may leave, with their files, as one listing shows them."""
-    listed, _ = ledger.storage.list_folder(ledger.config.timeline_folder)
+    listed, _ = table.storage.list_folder(table.config.timeline_folder)
     files: dict[tuple[str, str], dict[State, ObjectInfo]] = {}
     times = {}
     for file in listed:
@@ -133,7 +151,7 @@ def _find(ledger: Ledger, archived: str) -> list[_Listed]:
         if parsed is not None:
             files.setdefault((parsed.request_time, action_family(parsed.action)), {})[parsed.state] = file
             if parsed.completion_time is None:
-                times[name] = format_instant_time(file.modified_ms, ledger.config.zone)
+                times[name] = format_instant_time(file.modified_ms, table.config.zone)
     timeline = build_timeline((file.name.rpartition("/")[2] for file in listed), completion_times=times)
     return [_Listed(i, files[i.request_time, action_family(i.action)]) for i in archivable(timeline, archived)]
 

@@ -21,6 +21,7 @@ from lakebraid.format.timeline.services import (
     format_clean_plan,
     parse_clean_plan,
 )
+from lakebraid.txn.actions.metadata_files import ahead_of_clean
 from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
@@ -89,11 +90,11 @@ def finish_clean(ledger: Ledger, decider: str, request_time: str) -> Done | None
     storage, began = ledger.storage, ledger.clock.monotonic()
     plan = load_clean_plan(ledger, request_time)
     if plan is None:
-        _decide_done(ledger, decider, request_time, None)  # Apache Hudi ended it, and has archived it since
+        _decide_done(ledger, decider, request_time, None, None)  # Apache Hudi ended it, and has archived it since
         return None
     storage.delete([in_partition(partition, name) for partition, names in plan.files.items() for name in names])
     metadata = _metadata(request_time, plan, int((ledger.clock.monotonic() - began) * 1000))
-    completion = _decide_done(ledger, decider, request_time, metadata)
+    completion = _decide_done(ledger, decider, request_time, plan, metadata)
     return None if completion is None else Done(completion, plan)
 
 
@@ -118,7 +119,9 @@ def _metadata(request_time: str, plan: CleanPlan, took_ms: int) -> CleanMetadata
     )
 
 
-def _decide_done(ledger: Ledger, decider: str, request_time: str, metadata: CleanMetadata | None) -> str | None:
+def _decide_done(
+    ledger: Ledger, decider: str, request_time: str, plan: CleanPlan | None, metadata: CleanMetadata | None
+) -> str | None:
     """When it was done, if it is now; None if another process has done it. Hudi finishes cleans that it finds, ours too."""
 
     def rule(now: Round) -> Outcome[str | None]:
@@ -126,9 +129,10 @@ def _decide_done(ledger: Ledger, decider: str, request_time: str, metadata: Clea
             return Already(None)
         with now.minding(0):  # where only the ledger decides, it is pending for as long as the state says so
             is_pending = any(i.action == "clean" and i.request_time == request_time for i in now.timeline().pending)
-        if metadata is None or not is_pending:
+        if plan is None or metadata is None or not is_pending:
             state = replace(now.state, cleans=without(now.state.cleans, request_time))
             return Decision("cleaned", state, value=None, touches=0)
-        return now.wished("cleaned", cleaned_wish(request_time), (format_clean_metadata(metadata),), str)
+        ahead = ahead_of_clean(now, request_time, plan)
+        return now.wished("cleaned", cleaned_wish(request_time), (format_clean_metadata(metadata),), str, ahead)
 
     return ledger.decide(decider, rule)

@@ -14,8 +14,9 @@ from lakebraid.errors import ClaimLost
 from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.model.timeline.instant import COMPLETED_AS
+from lakebraid.txn.actions.metadata_files import Tell
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
-from lakebraid.txn.actions.write import completed_at, decide_publishing
+from lakebraid.txn.actions.write import ahead_of_publication, completed_at, decide_publishing
 from lakebraid.txn.checks.rivalry import touched_by
 from lakebraid.txn.ledger.entries import PendingPlan
 from lakebraid.txn.ledger.ledger import Ledger
@@ -116,9 +117,16 @@ def release(ledger: Ledger, decider: str, request_time: str, epoch: int) -> None
 
 
 def publish_plan(
-    ledger: Ledger, decider: str, request_time: str, epoch: int, metadata: Callable[[Round], CommitMetadata]
+    ledger: Ledger,
+    decider: str,
+    request_time: str,
+    epoch: int,
+    metadata: Callable[[Round], CommitMetadata],
+    tell: Tell | None = None,
 ) -> str:
-    """The completion time of an executed plan; ClaimLost if another executor has claimed it since."""
+    """The completion time of an executed plan; ClaimLost if another executor has claimed it since. `tell` gives what the metadata
+    table is told, if the table has one.
+    """
 
     def rule(now: Round) -> Outcome[str]:
         plan = now.state.plans.get(request_time)
@@ -129,8 +137,9 @@ def publish_plan(
                 f"The plan {request_time} was taken over by another executor. Nothing of this attempt is visible."
             )
         content = metadata(now)
+        ahead = ahead_of_publication(now, request_time, now.time(), content, tell)
         wish = finish_wish(request_time, epoch, touches=touched_by(ledger.config, content), look=now.look)
-        return now.wished("publish", wish, (format_commit(content),), str)
+        return now.wished("publish", wish, (format_commit(content),), str, ahead)
 
     return decide_publishing(ledger, decider, request_time, rule)
 

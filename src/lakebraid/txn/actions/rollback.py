@@ -24,6 +24,7 @@ from lakebraid.format.timeline.rollbacks import (
 from lakebraid.format.times import format_instant_time, parse_instant_time
 from lakebraid.txn.checks.overwrite_maps import remove_maps
 from lakebraid.txn.hudi.dead_jobs import dead_write, undo_files
+from lakebraid.txn.hudi.dead_metadata import check_not_compacted, remove_metadata
 from lakebraid.txn.ledger.entries import PendingPlan, Undoing
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round, Rule
@@ -62,6 +63,7 @@ def finish_rollback(ledger: Ledger, decider: str, rollback: str) -> None:
         _finish_shared(ledger, decider, rollback)
         return
     markers = load_markers(storage, undoing.victim)
+    remove_metadata(ledger.table, undoing.victim)
     storage.delete([marked_file(marker) for marker in markers])
     pending = [TimelineFileName(undoing.victim, None, undoing.action, s) for s in (State.INFLIGHT, State.REQUESTED)]
     storage.delete([f"{config.timeline_folder}/{name.format()}" for name in pending])
@@ -137,6 +139,7 @@ def decide_withdrawal(
 
 def _undo(now: Round, undoing: Undoing, story: str = "") -> Decision[str]:
     victim, request_time = undoing.victim, now.time()
+    check_not_compacted(now.ledger.table, victim)
     markers = load_markers(now.ledger.storage, victim)
     plan = RollbackPlan(InstantInfo(victim, undoing.action), _requests(markers), story)
     data = format_rollback_plan(plan, now.ledger.storage.url)

@@ -27,13 +27,14 @@ from lakebraid.model.timeline.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
 from lakebraid.txn.actions.batches import check_new, with_batch
+from lakebraid.txn.actions.metadata_files import Tell, ahead_of_commit
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
 from lakebraid.txn.checks.rivalry import touched_by
 from lakebraid.txn.ledger.asking import Beside
 from lakebraid.txn.ledger.entries import EVERYTHING, Batch, OpenWrite, shown_name
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Already, Attempted, Decision, Outcome, Round, Rule
+from lakebraid.txn.ledger.rounds import Ahead, Already, Attempted, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.wishes import begin_wish, begun, publish_wish, published
 from lakebraid.txn.refusals import refused
 
@@ -104,6 +105,7 @@ def publish_write(
     *,
     states_schema: bool = False,
     beside: Beside | None = None,
+    tell: Tell | None = None,
 ) -> str:
     """The completion time of the write; from this moment on all readers see it. RolledBack if it was rolled back,
     BatchRepeated if another process has published its batch.
@@ -111,6 +113,7 @@ def publish_write(
     `metadata` is asked in every round anew: it may look at the schema of that moment, may refuse, and says in the round
     whether it brings a new one. Readers take the schema of the commit with the greatest request time (FORMAT, trap 33): if
     another write began later and is completed, an empty commit with a fresh request time carries the new schema past it.
+    `tell`, asked in every round as well, gives what the metadata table is told, if the table has one.
     """
 
     def rule(now: Round) -> Outcome[str]:
@@ -126,20 +129,30 @@ def publish_write(
         data, has_rows = format_commit(content, replace=is_replacing), bool(content.write_stats)
         touches = EVERYTHING if is_replacing else touched_by(ledger.config, content)
         if not (is_new or is_replacing):
+            ahead = ahead_of_publication(now, request_time, now.time(), content, tell)
             wish = publish_wish(now.state, request_time, has_rows=has_rows, touches=touches, look=now.look)
-            return now.wished("publish", wish, (data,), str)
+            return now.wished("publish", wish, (data,), str, ahead)
         is_late = is_new and any(i.request_time > request_time for i in now.since(request_time).writes)
         plain = ledger.config.write_action if is_replacing else action
-        carried, file, completion = _carrying(now, plain, content) if is_late else ((), None, now.time())
+        carried, file, time = _carrying(now, plain, content) if is_late else ((), None, now.time())
+        ahead = ahead_of_publication(now, request_time, time, content, tell)
+        completion = ahead.time
         name = TimelineFileName(request_time, completion, action, State.COMPLETED).format()
         state = replace(
             published(now.state, request_time, completion, has_rows=has_rows),
             schema_file=(file or name) if is_new else now.state.schema_file,
             replaced_file=now.replaced_file or now.state.replaced_file,
         )
-        return Decision("publish", state, (*carried, (data, name)), value=completion, touches=touches)
+        return Decision("publish", state, (*carried, *ahead.files, (data, name)), value=completion, touches=touches)
 
     return decide_publishing(ledger, decider, request_time, rule, beside)
+
+
+def ahead_of_publication(now: Round, request_time: str, time: str, content: CommitMetadata, tell: Tell | None) -> Ahead:
+    """What the metadata table is told before a commit is completed, if the table has one; `time` is free."""
+    if now.config.metadata_partitions:
+        return ahead_of_commit(now, request_time, time, content, tell)
+    return Ahead(time)
 
 
 def publish_or_roll_back(
@@ -149,12 +162,13 @@ def publish_or_roll_back(
     writer: str,
     metadata: Callable[[Round], CommitMetadata],
     beside: Beside | None = None,
+    tell: Tell | None = None,
 ) -> str:
     """The completion time of the write. A refusal is raised after the write was rolled back. What is wanted `beside` is asked for
     at the same time.
     """
     try:
-        return publish_write(ledger, decider, request_time, metadata, beside=beside)
+        return publish_write(ledger, decider, request_time, metadata, beside=beside, tell=tell)
     except (RolledBack, CommitUnknown):
         raise
     except StorageError:
@@ -194,14 +208,14 @@ def _carrying(now: Round, action: str, content: CommitMetadata) -> tuple[tuple[t
     It comes before the rows, so no reader ever meets them without their columns.
     """
     request_time = now.time()
-    done = next_instant_time(request_time)
-    name = TimelineFileName(request_time, done, action, State.COMPLETED).format()
+    stating = CommitMetadata(extra={"schema": content.schema or ""}, operation="ALTER_SCHEMA")
+    ahead = ahead_of_publication(now, request_time, next_instant_time(request_time), stating, None)
+    name = TimelineFileName(request_time, ahead.time, action, State.COMPLETED).format()
     pending = (
         TimelineFileName(request_time, None, action, state).format() for state in (State.REQUESTED, State.INFLIGHT)
     )
-    schema = {"schema": content.schema or ""}
-    stated = format_commit(CommitMetadata(extra=schema, operation="ALTER_SCHEMA"))
-    return (*((b"", file) for file in pending), (stated, name)), name, next_instant_time(done)
+    empty = ((b"", file) for file in pending)
+    return (*empty, *ahead.files, (format_commit(stating), name)), name, next_instant_time(ahead.time)
 
 
 def write_status(ledger: Ledger, request_time: str) -> WriteStatus:

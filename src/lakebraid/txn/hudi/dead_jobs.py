@@ -12,6 +12,7 @@ from dataclasses import replace
 from lakebraid import limits
 from lakebraid.format.names import MarkerName, State, TimelineFileName, in_partition
 from lakebraid.table.loading import load_timeline
+from lakebraid.txn.hudi.dead_metadata import remove_metadata
 from lakebraid.txn.hudi.reconcile import load_rollback_plan, pending_writes
 from lakebraid.txn.ledger.entries import OpenWrite, Undoing
 from lakebraid.txn.ledger.ledger import Ledger
@@ -85,6 +86,7 @@ def undo_files(now: Round, rollback: str, undoing: Undoing) -> list[MarkerName]:
     if instant is not None and instant.is_completed:
         return []
     markers = _doomed(now, rollback, undoing.victim)
+    remove_metadata(now.ledger.table, undoing.victim)
     storage.delete([marked_file(marker) for marker in markers])
     keeps_plan = undoing.action in PLANNED and not undoing.removes_plan
     states = (State.INFLIGHT,) if keeps_plan else (State.INFLIGHT, State.REQUESTED)

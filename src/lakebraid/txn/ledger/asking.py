@@ -26,7 +26,7 @@ from lakebraid.txn.ledger.asks import Ask, counting, mark_name, parse_asks, wish
 from lakebraid.txn.ledger.entries import Decided, Entry, LedgerState
 from lakebraid.txn.ledger.rounds import Already, Attempted, Wanted
 from lakebraid.txn.ledger.turns import patience_seconds
-from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, Wish, apply
+from lakebraid.txn.ledger.wishes import AGAIN, BEGINNING, PUBLISHING, TELLING, Applied, Wish, apply
 
 if TYPE_CHECKING:
     from lakebraid.txn.ledger.ledger import Ledger
@@ -155,6 +155,8 @@ def carry(
     # times appear on the timeline in the order in which they were given.
     for one, wish in sorted(wanted, key=lambda item: item[1] is not None and item[1].kind in PUBLISHING):
         done = None if wish is None else apply(state, slot, wish, max(clock, next_instant_time(state.last)))
+        if done is not None and wish is not None and wish.kind in TELLING and table.config.metadata_partitions:
+            done = Applied(state, AGAIN)  # of an author that has not seen the metadata table (LEDGER, P4)
         if done is not None:
             state = replace(done.state, decided={**state.decided, one.id: Decided(slot, done.outcome)})
             files += [(one.name(part), f"{table.config.timeline_folder}/{name}") for part, name in done.files]

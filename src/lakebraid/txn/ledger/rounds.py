@@ -13,6 +13,7 @@ from lakebraid.format.times import format_instant_time, next_instant_time
 from lakebraid.model.config import TableConfig
 from lakebraid.model.timeline.timeline import Timeline
 from lakebraid.table.loading import list_timeline, load_names, recent_timeline
+from lakebraid.table.metadata.layout import MetadataLayout, load_layout
 from lakebraid.table.view import View, load_view
 from lakebraid.txn.ledger.asks import wish_text
 from lakebraid.txn.ledger.entries import EVERYTHING, LedgerState
@@ -48,6 +49,14 @@ class Decision(Generic[T_co]):
     """The same as data, if it can be had that way: then another process may decide it along with its own."""
     touches: int = EVERYTHING
     """The mask of what it changes, beyond what the state has noted already (LEDGER, G10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What appears before a timeline file that completes something: files (bytes, name), and the first time they leave free."""
+
+    time: str
+    files: tuple[tuple[bytes, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +132,7 @@ class Round:
     _names: list[str] | None = None
     _recent: dict[tuple[str, frozenset[str]], Timeline] = field(default_factory=dict)
     _view: View | None = None
+    _layout: MetadataLayout | None = None
     _time: str | None = None
     _minding: int | None = None
     """The mask of what the rule looks at now, if a mask can say it."""
@@ -208,16 +218,32 @@ class Round:
             self._view = load_view(self.ledger.table)
         return self._view
 
-    def wished(self, kind: str, wish: Wish, parts: tuple[bytes, ...], value_of: Callable[[str], T]) -> Decision[T]:
-        """What a wish makes of this round, which its rule has checked; its timeline files hold these bytes.
+    def metadata_layout(self) -> MetadataLayout:
+        """The table's metadata table, if it has one, as it is now."""
+        self._looks()
+        if self._layout is None:
+            self._layout = load_layout(self.ledger.table)
+        return self._layout
 
-        It can be asked for unless the rule has looked at the timeline, or at files, beyond what it minds.
+    def wished(
+        self,
+        kind: str,
+        wish: Wish,
+        parts: tuple[bytes, ...],
+        value_of: Callable[[str], T],
+        ahead: Ahead | None = None,
+    ) -> Decision[T]:
+        """What a wish makes of this round, which its rule has checked; its timeline files hold these bytes, and appear after
+        those that go ahead of them.
+
+        It can be asked for unless something goes ahead, or the rule has looked at the timeline, or at files, beyond what it minds.
         """
-        applied = apply(self.state, self.number, wish, self.time())
+        first = ahead or Ahead(self.time())
+        applied = apply(self.state, self.number, wish, first.time)
         if applied is None or applied.outcome == AGAIN:
             raise DecisionUnknown(f"The wish {wish} does not fit what its rule has looked at. Nothing was decided.")
-        files = tuple((parts[part], name) for part, name in applied.files)
-        wanted = None if self._is_uncovered else Wanted(wish, parts, value_of)
+        files = (*first.files, *((parts[part], name) for part, name in applied.files))
+        wanted = None if self._is_uncovered or first.files else Wanted(wish, parts, value_of)
         return Decision(kind, applied.state, files, value=value_of(applied.outcome), wanted=wanted, touches=0)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from lakebraid import limits
 from lakebraid.clock import Clock
 from lakebraid.errors import EnvironmentProblem, ObjectExists, ObjectNotFound, OutcomeUnknown, StorageError
-from lakebraid.format.names import State, parse_timeline_file
+from lakebraid.format.names import State, parse_data_file, parse_timeline_file
 from lakebraid.format.timeline.publication import completed_files
 from lakebraid.storage.parallel import map_calls, together
 from lakebraid.storage.protocol import Storage
@@ -84,9 +84,10 @@ def copied(storage: Storage, clock: Clock, source: str, target: str) -> bool:
 
 
 def copy_all(storage: Storage, clock: Clock, files: Sequence[tuple[str, str]], *, is_ordered: bool = True) -> bool:
-    """The same for all files of an entry, in their order: pending ones beside their neighbours, completed ones one after the
-    other, so that readers see a prefix of what the entry publishes. Those of writes that begin do not keep completed ones waiting:
-    readers pass over files of a write that is not completed, whether they see that it is pending or not. Without order all appear side by side.
+    """The same for all files of an entry, in their order: those that show nothing yet beside their neighbours, completed ones
+    one after the other, so that readers see a prefix of what the entry publishes. Pending files of writes that begin do not keep
+    completed ones waiting: readers pass over files of a write that is not completed, whether they see that it is pending or not.
+    Without order all appear side by side.
     """
     if not is_ordered:
         return all(map_calls(storage, lambda file: copied(storage, clock, *file), files))
@@ -120,10 +121,13 @@ def _only_begin(files: Sequence[tuple[str, str]], first: int) -> bool:
 def since_of(table: TableAt, newest: Entry, kind: str, files: Sequence[tuple[str, str]]) -> str | None:
     """What an entry after the newest one says of its order: None if its completed files appear one after the other.
 
-    A table has its properties last, and a restore counts from its request; where there is one completed file there is
-    nothing to put in order, and readers need not mind the entry.
+    A table has its properties last, a restore counts from its request, and a metadata table is completed before the table is
+    (MDT, M1); where there is one completed file there is nothing to put in order, and readers need not mind the entry.
     """
-    if table.config.publishes_in_order or table.config.lock_provider is not None or kind in _ORDERED_KINDS:
+    config = table.config
+    if config.publishes_in_order or config.lock_provider is not None or config.metadata_partitions:
+        return None
+    if kind in _ORDERED_KINDS:
         return None
     return newest.time if len(completed_files([target for _, target in files])) > 1 else None
 
@@ -147,5 +151,7 @@ def deleted(url: str, known: int) -> StorageError:
 
 
 def _is_completed(name: str) -> bool:
-    parsed = parse_timeline_file(name.rpartition("/")[2])
-    return parsed is None or parsed.state is State.COMPLETED
+    """Whether readers see something new once the file is there: not so with pending files, and logs of a metadata table."""
+    file = name.rpartition("/")[2]
+    parsed = parse_timeline_file(file)
+    return parse_data_file(file) is None if parsed is None else parsed.state is State.COMPLETED

@@ -42,6 +42,8 @@ DONE: Final = "done"
 """The outcome of a wish that has nothing else to tell."""
 PUBLISHING: Final = frozenset({"publish", "finish", "done", "cleaned"})
 """Wishes whose timeline file completes something."""
+TELLING: Final = PUBLISHING - {"done"}
+"""Those of which a metadata table is told: bytes that an ask does not bring."""
 
 
 @dataclass(frozen=True, slots=True)
