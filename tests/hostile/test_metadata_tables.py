@@ -22,7 +22,7 @@ from lakebraid.table.metadata.opening import open_metadata_table
 from tests.hostile.attack import Target, refusal, refused, target
 from tests.hostile.mutations import mutate
 from tests.kit.effort import every, first_seed, times
-from tests.kit.metadata import data_files
+from tests.kit.metadata_tables.opened import data_files
 from tests.kit.present import present
 
 pytestmark = pytest.mark.hostile

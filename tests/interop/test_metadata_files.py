@@ -11,7 +11,7 @@ from lakebraid.format.hfile.parts import Codec
 from lakebraid.format.metadata.log import format_metadata_base, format_metadata_log, parse_metadata_log
 from lakebraid.format.metadata.records import Record, RecordParser
 from tests.interop.test_hudi_rs import read
-from tests.kit.metadata import FOLDER, MetadataFile, metadata_files
+from tests.kit.metadata_tables.opened import FOLDER, MetadataFile, metadata_files
 from tests.kit.reference import Reference, unpack
 
 pytestmark = pytest.mark.interop

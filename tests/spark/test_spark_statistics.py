@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakebraid import limits
-from tests.kit.kept_statistics import KeptStatistics
+from tests.kit.metadata_tables.statistics import KeptStatistics
 from tests.spark.roads import ROADS, frame_of, make_table, take_road
 
 pytestmark = pytest.mark.spark

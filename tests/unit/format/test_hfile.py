@@ -20,7 +20,7 @@ from lakebraid.format.hfile.read import (
 )
 from lakebraid.format.hfile.write import format_hfile
 from tests.kit.effort import every, times
-from tests.kit.metadata import all_metadata_files
+from tests.kit.metadata_tables.opened import all_metadata_files
 
 pytestmark = pytest.mark.unit
 

@@ -32,7 +32,7 @@ from lakebraid.format.metadata.records import (
 from lakebraid.format.metadata.schema import has_meta_fields, schema_text
 from lakebraid.format.metadata.values import Kind, Wrapped
 from tests.kit.effort import every
-from tests.kit.metadata import all_metadata_files
+from tests.kit.metadata_tables.opened import all_metadata_files
 
 pytestmark = pytest.mark.unit
 

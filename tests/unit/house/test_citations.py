@@ -116,7 +116,7 @@ def test_citations_of_every_form_are_found() -> None:
         (f"scenario F{24}", []),
         (f"F{33} to F{35}", ["F33 to F35"]),
         (f"def test_f{40}_a_thing()", ["test_f40_"]),
-        (f"invariant {25}", ["invariant 25"]),
+        (f"invariant {26}", ["invariant 26"]),
         (f"LEDGER, G{11}", ["G11"]),
         (f"LEDGER, P{11}", ["LEDGER, P11"]),
         (f"MDT, section {3}, and MDT, M{5}, and MDT, T{1}", []),

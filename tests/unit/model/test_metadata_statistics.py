@@ -49,7 +49,7 @@ from lakebraid.model.metadata.ranges import (
 from lakebraid.model.metadata.statistics import merge_files, merge_stats, range_of_stats, stats_of_range
 from lakebraid.model.metadata.value_types import NOTHING, V1, ValueType, value_type
 from lakebraid.model.metadata.xxh64 import xxh64
-from tests.kit.metadata import all_metadata_files, data_files, tables_with_metadata
+from tests.kit.metadata_tables.opened import all_metadata_files, data_files, tables_with_metadata
 from tests.kit.present import present
 from tests.kit.reference import DATA
 

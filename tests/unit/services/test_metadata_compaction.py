@@ -17,9 +17,9 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.metadata.lookups import load_column_stats, load_partition_stats
 from lakebraid.table.metadata.opening import load_slices
 from lakebraid.txn.actions.clean import Removal, decide_clean, finish_clean
-from lakebraid.txn.actions.metadata_plans import decide_metadata_plan, publish_metadata_compaction
+from lakebraid.txn.metadata.plans import decide_metadata_plan, publish_metadata_compaction
 from lakebraid.txn.writer import Writing
-from tests.kit.metadata_writing import Kept
+from tests.kit.metadata_tables.writing import Kept
 from tests.kit.present import present
 from tests.kit.races.faults import Killed, killing
 from tests.kit.tables.scene import Call, TickingClock, WatchedStorage

@@ -17,7 +17,7 @@ from lakebraid.storage.memory import MemoryStorage
 from lakebraid.table.loading import load_timeline
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.writer import Writing
-from tests.kit.metadata_writing import Kept
+from tests.kit.metadata_tables.writing import Kept
 from tests.kit.present import present
 from tests.kit.races.faults import Killed, killing
 from tests.kit.tables.scene import TickingClock, WatchedStorage

@@ -30,8 +30,8 @@ from lakebraid.table.metadata.lookups import (
     load_row_places,
 )
 from tests.hostile.attack import Target, target
-from tests.kit.made_metadata import TIME, holds, maybe, new_url, opened, plus
-from tests.kit.metadata import data_files, tables_with_metadata
+from tests.kit.metadata_tables.made import TIME, holds, maybe, new_url, opened, plus
+from tests.kit.metadata_tables.opened import data_files, tables_with_metadata
 from tests.kit.present import present
 from tests.kit.reference import DATA
 

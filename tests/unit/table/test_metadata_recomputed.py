@@ -31,7 +31,7 @@ from lakebraid.table.metadata.opening import load_records
 from lakebraid.table.metadata.scope import load_index_definitions, load_indexed_columns
 from lakebraid.tasks.reading.blocks import OrderedBlock, decode_block
 from tests.hostile.attack import PROPERTIES, Target, target
-from tests.kit.made_metadata import opened
+from tests.kit.metadata_tables.made import opened
 from tests.kit.present import present
 
 pytestmark = pytest.mark.unit

@@ -24,7 +24,7 @@ from lakebraid.table.metadata.lookups import (
     load_partition_stats,
 )
 from tests.hostile.attack import target
-from tests.kit.made_metadata import LATER, LATEST, TIME, Made, holds, opened, plus
+from tests.kit.metadata_tables.made import LATER, LATEST, TIME, Made, holds, opened, plus
 from tests.kit.present import present
 
 pytestmark = pytest.mark.unit

@@ -17,7 +17,7 @@ from lakebraid.model.metadata.ranges import ColumnRange, absent_range
 from lakebraid.model.metadata.value_types import ValueType
 from lakebraid.tasks.staged_file import StagedFile, staged_from_arrow, staged_to_arrow
 from tests.kit.effort import playing, seeds
-from tests.kit.kept_statistics import KeptStatistics
+from tests.kit.metadata_tables.statistics import KeptStatistics
 from tests.lives.choosing import choose
 from tests.lives.kinds import random_kind
 from tests.lives.life import Life

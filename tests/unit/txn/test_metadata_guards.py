@@ -20,7 +20,7 @@ from lakebraid.txn.actions.rollback import roll_back
 from lakebraid.txn.actions.write import publish_write
 from lakebraid.txn.ledger.asks import Ask, parse_asks, wish_text
 from lakebraid.txn.ledger.wishes import AGAIN, cleaned_wish, finish_wish, publish_wish
-from tests.kit.metadata_writing import Kept
+from tests.kit.metadata_tables.writing import Kept
 from tests.kit.present import present
 from tests.kit.races.far import FarCompany
 from tests.kit.tables.scene import Call, TickingClock, WatchedStorage

@@ -22,7 +22,7 @@ from lakebraid.table.metadata.lookups import load_column_stats, load_partition_s
 from lakebraid.txn.actions.clean import Removal, decide_clean, finish_clean
 from lakebraid.txn.actions.plans import claim, decide_plan, publish_plan
 from lakebraid.txn.actions.write import publish_write
-from tests.kit.metadata_writing import Kept, Write
+from tests.kit.metadata_tables.writing import Kept, Write
 from tests.kit.present import present
 from tests.kit.races.faults import Killed, killing
 from tests.kit.tables.scene import Call, TickingClock, WatchedStorage

@@ -9,7 +9,7 @@ from lakebraid.errors import UnsupportedTable
 from lakebraid.format.metadata.commits import TIMELINE
 from lakebraid.storage.memory import MemoryStorage
 from lakebraid.txn.actions.rollback import roll_back
-from tests.kit.metadata_writing import Kept, Write
+from tests.kit.metadata_tables.writing import Kept, Write
 from tests.kit.races.faults import Killed, killing
 from tests.kit.tables.scene import TickingClock, WatchedStorage
 

@@ -26,8 +26,8 @@ from lakebraid.storage.protocol import Storage
 from lakebraid.storage.tries import tries
 from lakebraid.table.metadata.layout import MetadataLayout, compacted_until
 from lakebraid.table.metadata.opening import load_slices, merged_records, open_metadata_table
-from lakebraid.txn.actions.metadata_plans import decide_metadata_plan, publish_metadata_compaction
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.metadata.plans import decide_metadata_plan, publish_metadata_compaction
 
 DELTAS: Final = 10
 """Delta commits after which Hudi compacts a metadata table, too (`hoodie.metadata.compact.max.delta.commits`)."""

@@ -21,12 +21,12 @@ from lakebraid.format.timeline.services import (
     format_clean_plan,
     parse_clean_plan,
 )
-from lakebraid.txn.actions.metadata_files import ahead_of_clean
 from lakebraid.txn.ledger.entries import without
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.ledger.wishes import cleaned_wish
 from lakebraid.txn.liveness.leases import forget_beats
+from lakebraid.txn.metadata.files import ahead_of_clean
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from lakebraid.errors import ClaimLost
 from lakebraid.format.names import State, TimelineFileName
 from lakebraid.format.timeline.commit import CommitMetadata, format_commit
 from lakebraid.model.timeline.instant import COMPLETED_AS
-from lakebraid.txn.actions.metadata_files import Tell
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.write import ahead_of_publication, completed_at, decide_publishing
 from lakebraid.txn.checks.rivalry import touched_by
@@ -22,6 +21,7 @@ from lakebraid.txn.ledger.entries import PendingPlan
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Already, Decision, Outcome, Round
 from lakebraid.txn.ledger.wishes import claim_wish, finish_wish, release_wish
+from lakebraid.txn.metadata.files import Tell
 
 
 def decide_plan(

@@ -27,7 +27,6 @@ from lakebraid.model.timeline.instant import WRITE_ACTIONS
 from lakebraid.table.history import load_history
 from lakebraid.table.restores import find_restore
 from lakebraid.txn.actions.batches import check_new, with_batch
-from lakebraid.txn.actions.metadata_files import Tell, ahead_of_commit
 from lakebraid.txn.actions.restore_files import check_no_restore, decide_after_restores
 from lakebraid.txn.actions.rollback import decide_rollback, finish_rollback, roll_back
 from lakebraid.txn.checks.rivalry import touched_by
@@ -36,6 +35,7 @@ from lakebraid.txn.ledger.entries import EVERYTHING, Batch, OpenWrite, shown_nam
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Ahead, Already, Attempted, Decision, Outcome, Round, Rule
 from lakebraid.txn.ledger.wishes import begin_wish, begun, publish_wish, published
+from lakebraid.txn.metadata.files import Tell, ahead_of_commit
 from lakebraid.txn.refusals import refused
 
 WriteStatus: TypeAlias = Literal["published", "refused", "open"]

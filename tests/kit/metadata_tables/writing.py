@@ -25,9 +25,9 @@ from lakebraid.table.loading import load_config, load_table, load_timeline
 from lakebraid.table.metadata.layout import MetadataLayout, load_layout
 from lakebraid.table.metadata.lookups import load_files
 from lakebraid.table.metadata.opening import MetadataTable, open_metadata_table
-from lakebraid.txn.actions.metadata_files import Tell, ahead_of
 from lakebraid.txn.actions.write import begin_write, publish_write
 from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.metadata.files import Tell, ahead_of
 from tests.hostile.attack import files_of
 from tests.kit.present import present
 from tests.kit.tables.scene import TickingClock
