@@ -50,7 +50,7 @@ def check_version() -> None:
 def javas() -> tuple[int, ...]:
     """The versions of Java that this Spark runs on, as its documentation names them."""
     if _numbers() < (4, 0):
-        return (11, 17)
+        return (8, 11, 17)
     return (17, 21) if _numbers() < (4, 2) else (17, 21, 25)
 
 
@@ -157,7 +157,7 @@ def integers_for(count: int) -> tuple[int, ...]:
     """An integer for each of `count` partitions that Spark's `repartition` puts there: murmur3 with seed 42, modulo.
 
     >>> integers_for(3)
-    (5, 2, 0)
+    (0, 1, 11)
     """
     found: npt.NDArray[np.int64] = np.full(count, -1, np.int64)
     begin, step = 0, 16 * count

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 import lakebraid as lb
 from lakebraid import limits
+from lakebraid.errors import InvalidArgument
 from lakebraid.source.planning import look
 from lakebraid.source.stream_limits import LimitedStreamReader
 from lakebraid.source.stream_sink import StreamSink, TaskRows, begin_stream
@@ -95,6 +96,25 @@ def test_batches_are_as_large_as_is_said_and_hold_whole_commits(table: lb.Table)
     assert Query(table, maxFilesPerTrigger=2).run() == [every[0], every[1] + every[2], every[3]], "the first has two"
     reader = LimitedStreamReader({"path": table.path, "maxCommitsPerTrigger": "1"}, look({"path": table.path}, None)[1])
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["completion_time"] == completions(table)[-1]
+
+
+def test_a_spark_without_bounds_takes_whatever_there_is_and_none_are_promised(table: lb.Table) -> None:
+    for n in range(3):
+        table.upsert([row(f"k{n}", n)])
+    schema = look({"path": table.path}, None)[1]
+    reader = StreamReader({"path": table.path}, schema)
+    begin, end = reader.initialOffset(), reader.latestOffset()
+    assert end["completion_time"] == completions(table)[-1]
+    parts = reader.partitions(begin, end)
+    found = [
+        r["id"] for part in parts for batch in pickle.loads(pickle.dumps(reader)).read(part) for r in batch.to_pylist()
+    ]
+    assert sorted(found) == ["k0", "k1", "k2"]
+    assert reader.partitions(end, reader.latestOffset()) == []
+    to_come = StreamReader({"path": table.path, "startingFrom": "20990101000000000"}, schema)
+    assert to_come.latestOffset() == to_come.initialOffset(), "a stream never goes back"
+    with pytest.raises(InvalidArgument, match=r"bounds of a stream came with 4\.2"):
+        StreamReader({"path": table.path, "maxCommitsPerTrigger": "1"}, schema).latestOffset()
 
 
 def test_a_stream_begins_where_it_is_told_to(table: lb.Table) -> None:
