@@ -2,7 +2,7 @@
 """What differs between the versions of PySpark from 3.5 on. No other module asks which one it runs on.
 
 what                                          there from      before that
-data frames to and from Arrow                 4.0             batches as classic and Connect sessions collect them; rows in one column of bytes
+data frames to and from Arrow                 4.0             batches as `toPandas` collects them; rows in a column of bytes; not over Spark Connect
 Python data sources                           4.0             `lakebraid.read`, `lakebraid.write`, `t.stream`
 `repartitionById`                             4.1             `repartition` by a number whose hash falls where it should
 filters for sources; streams of Arrow batches 4.1             Spark filters alone; `t.stream`
@@ -76,7 +76,7 @@ def register_source(spark: SparkSession, source: type[Any]) -> None:
 
 
 def check_stream_sinks() -> None:
-    """EnvironmentProblem if this Spark gives streams to data sources row by row, with times in nobody knows which zone."""
+    """EnvironmentProblem if this Spark gives streams to data sources row by row, with times in a zone that it does not tell."""
     from pyspark.sql import datasource  # noqa: PLC0415  3.5 has none
 
     if not hasattr(datasource, "DataSourceStreamArrowWriter"):
@@ -122,11 +122,15 @@ def rows_of(frame: DataFrame) -> pa.Table:
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     given: Any = frame
-    if hasattr(given, "_jdf"):
-        batches = given._collect_as_arrow()  # noqa: SLF001 - what its toPandas does
-        return pa.Table.from_batches(batches) if batches else arrow_schema(frame.schema).empty_table()
-    client = given._session.client  # noqa: SLF001 - as above
-    return client.to_table(given._plan.to_proto(client))[0]  # noqa: SLF001 - as above
+    if not hasattr(given, "_jdf"):
+        raise EnvironmentProblem(
+            f"Over Spark Connect pyspark {pyspark.__version__} gives no rows as Arrow, which came with 4.0. Nothing of this is "
+            "visible. Use a newer PySpark, or a session without Spark Connect.",
+            package="pyspark",
+            version=pyspark.__version__,
+        )
+    batches = given._collect_as_arrow()  # noqa: SLF001 - what its toPandas does
+    return pa.Table.from_batches(batches) if batches else arrow_schema(frame.schema).empty_table()
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
