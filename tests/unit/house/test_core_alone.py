@@ -69,6 +69,8 @@ def test_the_command_line_works_without_them_and_the_doctor_takes_what_only_spar
     run(tmp_path, ABSENT + WORK)
     assert "healthy" in run(tmp_path, f"{ABSENT}{start}main(['audit', 'mor-bucket'])")
     assert "timeline.html" in run(tmp_path, f"{ABSENT}{start}main(['view', 'mor-bucket'])")
+    told = run(tmp_path, f"{ABSENT}{start}sys.stderr = sys.stdout\nmain(['demo'])")
+    assert "pip install 'lakebraid[spark]'" in told and "missing or wrong" not in told
 
 
 def test_no_module_but_one_asks_which_pyspark_it_runs_on() -> None:
