@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrow's rows as Python values, maps as dictionaries.
 
-Arrow's own `to_pylist(maps_as_pydicts=…)` came with pyarrow 19, and leaves maps inside of maps as lists of pairs up to 21.
+Arrow's own `to_pylist(maps_as_pydicts=…)` came with pyarrow 20, and leaves maps inside of maps as lists of pairs up to 21.
 """
 
 from __future__ import annotations

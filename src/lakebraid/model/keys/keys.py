@@ -180,18 +180,18 @@ def _render_plain(column: pa.Array, consistent_timestamps: bool) -> pa.Array:
         return (
             _timestamp_texts(micros) if consistent_timestamps and kind.tz is not None else pc.cast(micros, pa.string())
         )
-    if pa.types.is_decimal(kind):
-        # Arrow follows BigDecimal.toString, with 1E-10 where there are more than six leading zeros; pyarrow 17 has 1.E-10.
-        return pc.replace_substring(pc.cast(column, pa.string()), ".E", "E")
     if _casts_like_java(kind):
         return pc.cast(column, pa.string())
     raise InvalidArgument(f"A column of type {kind} cannot be a record key or partition: Hudi has no text for it.")
 
 
 def _casts_like_java(kind: pa.DataType) -> bool:
+    # Decimals too: Arrow follows BigDecimal.toString, with 1E-10 where there are more than six leading zeros.
     types = pa.types
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    return bool(text or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind))
+    return bool(
+        text or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind) or types.is_null(kind)
+    )
 
 
 def java_double_text(value: float, *, single: bool = False) -> str:

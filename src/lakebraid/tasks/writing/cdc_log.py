@@ -99,7 +99,7 @@ def _changed(before: pa.Table, after: pa.Table, old: pa.Array, new: pa.Array, re
 def _rows(table: pa.Table, names: list[str], places: pa.Array) -> pa.Array:
     """Rows as one column, null where there is no place."""
     chosen = table.select(names)
-    if not chosen.num_rows:  # of which pyarrow 17 makes no struct
+    if not chosen.num_rows:  # of which pyarrow 19 makes no struct
         return pa.nulls(len(places), pa.struct(list(chosen.schema)))
     return chosen.to_struct_array().combine_chunks().take(places)
 
