@@ -1,5 +1,5 @@
 # `uv run just` lists what one can do here, `uv run just RECIPE` does it; arguments after a recipe go to its command: `uv run just unit -k restore`.
-# Times are rough, of two cores after everything was downloaded and built: measured, or for unit, objects, spark and interop estimated from the seconds that
+# Times are rough, of two cores after everything was downloaded and built: measured, or for unit, objects, spark, versions and interop estimated from the seconds that
 # pytest prints for each folder at its end. That of test is of one run of CI.
 
 set positional-arguments
@@ -42,6 +42,11 @@ browser *args:
 [group('tests')]
 spark *args:
     uv run pytest -m spark "$@"
+
+# PySpark 3.5 and 4.0, each in an environment of its own; three minutes
+[group('tests')]
+versions *args:
+    uv run pytest -m versions "$@"
 
 # Apache Hudi 1.2.0 and hudi-rs judge lakebraid's tables; a quarter of an hour
 [group('tests')]

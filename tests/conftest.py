@@ -15,7 +15,7 @@ from tests.kit import effort
 from tests.kit.tally import TALLY
 from tests.objects import versitygw
 
-_FIRST = ("interop", "spark", "simulator", "objects", "browser", "hostile")
+_FIRST = ("interop", "spark", "versions", "simulator", "objects", "browser", "hostile")
 """Folders whose tests take long, so that the short ones fill up the end."""
 _ONE_JVM = {"interop", "spark"}
 """Folders whose tests share a JVM: another one costs half a minute, and is slow until it has warmed up."""

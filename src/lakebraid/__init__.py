@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from lakebraid.services.plans import Plan
     from lakebraid.services.runner import ServiceRound
     from lakebraid.services.savepoints import RestoreResult
-    from lakebraid.source.format import register
+    from lakebraid.source.registering import register
     from lakebraid.spark.start.session import session
     from lakebraid.storage.tries import StoreRetries
     from lakebraid.table.listing import TimelineListing
@@ -92,7 +92,7 @@ _HOMES = {
     "WriteResult": "lakebraid.writing.result",
     "Writer": "lakebraid.api.writer",
     "read": "lakebraid.api.by_options",
-    "register": "lakebraid.source.format",
+    "register": "lakebraid.source.registering",
     "session": "lakebraid.spark.start.session",
     "sql": "lakebraid.api.sql",
     "write": "lakebraid.api.by_options",

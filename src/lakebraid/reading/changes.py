@@ -15,7 +15,7 @@ from lakebraid import limits
 from lakebraid import spark as on_spark
 from lakebraid.model.timeline.slicing import FileSlice, GroupId
 from lakebraid.model.timeline.timeline import Visibility
-from lakebraid.reading.local import gather
+from lakebraid.reading.local import as_pandas, gather
 from lakebraid.reading.plan import Source, read_plan, slice_task
 from lakebraid.storage.protocol import Storage
 from lakebraid.table.view import View
@@ -74,7 +74,7 @@ class Changes:
 
     def to_pandas(self) -> pd.DataFrame:
         """As `to_arrow`, as a pandas data frame."""
-        return self.to_arrow().to_pandas()  # type: ignore[no-any-return]
+        return as_pandas(self.to_arrow())
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The changes as a Spark data frame: read by tasks, lazily; few of them here and now, for tasks cost more."""

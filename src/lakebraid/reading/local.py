@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from lakebraid.errors import EnvironmentProblem
 from lakebraid.memory import check_held
 from lakebraid.storage.parallel import map_slices
 from lakebraid.storage.protocol import Storage
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 T = TypeVar("T")
 
@@ -42,3 +46,15 @@ def gather(
     parts = map_slices(storage, rows_of, tasks, size=held_bytes)
     tables = [table for part in parts for table in part]
     return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def as_pandas(rows: pa.Table) -> pd.DataFrame:
+    """The rows as a pandas data frame; EnvironmentProblem where there is no pandas."""
+    try:
+        return rows.to_pandas()  # type: ignore[no-any-return]
+    except ModuleNotFoundError as error:
+        raise EnvironmentProblem(
+            "A pandas data frame was asked for, and pandas is not installed. Nothing was changed. Run `pip install pandas`, or use "
+            "`.to_arrow()`.",
+            package="pandas",
+        ) from error

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakebraid import spark as on_spark
 from lakebraid.errors import AccessDenied, UnsupportedTable
 from lakebraid.model.timeline.slicing import FileGroup, FileSlice, GroupId
-from lakebraid.reading.local import gather
+from lakebraid.reading.local import as_pandas, gather
 from lakebraid.reading.plan import Mode, Source, Where, plan_read
 from lakebraid.storage.parallel import map_ahead, map_slices
 from lakebraid.storage.protocol import Storage
@@ -147,8 +147,7 @@ class Snapshot:
         meta_columns: bool = False,
     ) -> pd.DataFrame:
         """The rows as a pandas data frame, read in this process."""
-        rows = self.to_arrow(columns, where, mode=mode, meta_columns=meta_columns)
-        return rows.to_pandas()  # type: ignore[no-any-return]
+        return as_pandas(self.to_arrow(columns, where, mode=mode, meta_columns=meta_columns))
 
     def to_spark(
         self,

@@ -1,6 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Spark format `lakebraid`, a Python data source: what Spark calls, in processes of its own."""
-
-from lakebraid.source.format import LakebraidSource, register
-
-__all__ = ["LakebraidSource", "register"]

@@ -8,7 +8,7 @@ the read, one begins a write, one commits it. What a step finds out travels on i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -18,9 +18,6 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 from pyspark.sql.types import StructType
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class LakebraidSource(DataSource):
@@ -58,12 +55,21 @@ class LakebraidSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
         """A stream of changes with these columns."""
+        from lakebraid.spark.versions import limits_streams  # noqa: PLC0415  see above
+
+        if limits_streams():
+            from lakebraid.source.stream_limits import LimitedStreamReader  # noqa: PLC0415  see above
+
+            return LimitedStreamReader(self.options, schema)
         from lakebraid.source.stream_source import StreamReader  # noqa: PLC0415  see above
 
         return StreamReader(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  Spark's name
         """A stream into the table."""
+        from lakebraid.spark.versions import check_stream_sinks  # noqa: PLC0415  see above
+
+        check_stream_sinks()
         from lakebraid.source.stream_sink import begin_stream  # noqa: PLC0415  see above
 
         return begin_stream(self.options, schema, overwrite=overwrite)
@@ -73,14 +79,3 @@ class LakebraidSource(DataSource):
         if self.moment is None:
             self.schema()
         return self.__dict__
-
-
-def register(spark: SparkSession) -> None:
-    """Makes the format known to a session, and the table functions `lakebraid_as_of` and `lakebraid_changes`.
-
-    Spark finds the format by itself where lakebraid is installed beside it, but no functions.
-    """
-    from lakebraid.source.functions import register_functions  # noqa: PLC0415  see above
-
-    spark.dataSource.register(LakebraidSource)
-    register_functions(spark)

@@ -16,6 +16,7 @@ from pyspark.sql.functions import udtf
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from lakebraid.errors import InvalidArgument
+from lakebraid.format.python_rows import python_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +49,7 @@ class _Rows:
         shared, parts = plan_source(looked.options, looked.schema.names, looked.moment)
         for part in parts:
             for table in read_part(shared, part):
-                for row in table.to_pylist(maps_as_pydicts="strict"):
+                for row in python_rows(table):
                     yield tuple(row.values())
 
 

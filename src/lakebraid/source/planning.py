@@ -19,7 +19,7 @@ from lakebraid.model.schema.conform import with_meta
 from lakebraid.options import ReadOptions, read_options
 from lakebraid.reading.plan import Mode
 from lakebraid.spark.read import packed
-from lakebraid.spark.schemas import to_spark
+from lakebraid.spark.versions import spark_schema
 from lakebraid.storage import open_storage
 from lakebraid.storage.parallel import map_ahead
 from lakebraid.tasks.changes.cdc_form import CDC_SCHEMA, cdc_rows
@@ -65,7 +65,7 @@ def look(options: Mapping[str, str], moment: str | None) -> tuple[str, StructTyp
     schema = with_meta(snapshot.schema) if has_meta else snapshot.schema
     if said.query == "incremental":
         schema = _changes_schema(pa.schema([*schema, *CHANGE_FIELDS]), said)
-    return moment or snapshot.completion_time or _EMPTY, to_spark(schema)
+    return moment or snapshot.completion_time or _EMPTY, spark_schema(schema)
 
 
 def plan_source(

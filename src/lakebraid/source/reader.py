@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.predicate.parse import Predicate
-from lakebraid.source.filters import where_of
 from lakebraid.source.planning import Part, SourcePlan, plan_source, read_part
 from lakebraid.spark.schemas import spark_list
 from lakebraid.spark.start.workers import spare_imports
+from lakebraid.spark.versions import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -40,14 +42,14 @@ class LakebraidReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         spare_imports()
         shared, parts = plan_source(self._options, self._schema.names, self._moment, self._where)
-        _check_types(shared.schema, to_arrow_schema(self._schema, timezone="UTC"))
+        _check_types(shared.schema, arrow_schema(self._schema))
         return [SourcePartition(shared, part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SourcePartition):
             return  # Spark's own, for a read without parts
         spare_imports()
-        wanted = to_arrow_schema(self._schema, timezone="UTC")
+        wanted = arrow_schema(self._schema)
         for rows in read_part(partition.shared, partition.part):
             if rows.num_rows:
                 yield from _as_declared(rows, wanted).to_batches()
@@ -57,6 +59,8 @@ class FilteringReader(LakebraidReader):
     """The same in a session that pushes filters down. In others Spark refuses any reader that has this method."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name
+        from lakebraid.source.filters import where_of  # noqa: PLC0415  a Spark without filters does not call this
+
         self._where = where_of(filters, self._schema)
         return filters  # Spark looks at the rows again: what compares alike here is not for us to say
 

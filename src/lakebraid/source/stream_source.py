@@ -8,19 +8,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from lakebraid.api.consumer import Consumer
 from lakebraid.api.table import Table
 from lakebraid.clock import SystemClock
-from lakebraid.errors import SnapshotExpired
+from lakebraid.errors import InvalidArgument, SnapshotExpired
 from lakebraid.format.times import parse_user_time
 from lakebraid.model.config import TableConfig, parse_config
 from lakebraid.model.timeline.instant import Instant
@@ -32,55 +25,38 @@ from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_commit
 from lakebraid.table.positions import Positions
 
-_POSITION: Final = "completion_time"
+POSITION: Final = "completion_time"
 _BEGINNING: Final = "0" * 17
-_ALL: Final = 2**62
+Offset = dict[str, str]
+"""A position, as Spark keeps it."""
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader):
     """Gives batches of whole commits. One lives as long as the query does, in a process of its own; tasks get copies."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options, self._schema = dict(options), schema
-        self._bounds = source_options(self._options)
-        self._limit: str | None = None
-        """Where `availableNow` ends."""
-        self._looking: _Looking | None = None
+        self.bounds = source_options(self._options)
+        self._looking: Looking | None = None
         self._consumer: Consumer | None = None
 
-    def initialOffset(self) -> dict[str, str]:  # noqa: N802  Spark's name
+    def initialOffset(self) -> Offset:  # noqa: N802  Spark's name
         begin = self._begin()
-        if self._bounds.consumer is not None:
+        if self.bounds.consumer is not None:
             after = "beginning" if begin == _BEGINNING else begin
             begin = self._registered(after).position or _BEGINNING
-        return {_POSITION: begin}
+        return {POSITION: begin}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  Spark's name
-        """Spark asks for everything by a limit of its own (`once`); any other means: as the options say."""
-        bounds = self._bounds
-        if bounds.rows_max is None and bounds.files_max is not None:
-            return ReadMaxFiles(bounds.files_max)
-        return ReadMaxRows(bounds.rows_max or _ALL) if bounds.is_bounded else ReadAllAvailable()
+    def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:  # noqa: N802, ARG002  Spark's name; before 4.2 it gives neither
+        if self.bounds.is_bounded:
+            raise InvalidArgument(
+                "This Spark takes whatever there is into a batch; bounds of a stream came with 4.2. Nothing was read. Leave the "
+                "options that bound a batch out, or read batches with `table.changes(after=…, until=…)`."
+            )
+        return {POSITION: max(self.newest(), self._begin())}  # which may be a time to come
 
-    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802  Spark's name
-        begin = start[_POSITION]
-        if self._bounds.consumer is not None:
-            self._advance(begin)  # Spark asks for more when everything before is done
-        found = self._looked().positions.after(begin)
-        if self._limit is not None:
-            found = [i for i in found if _time(i) <= self._limit]
-        if not isinstance(limit, ReadAllAvailable):
-            found = self._admitted(found)
-        return {_POSITION: _time(found[-1]) if found else begin}
-
-    def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802  Spark's name
-        return None
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
-        self._limit = self._last()
-
-    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        begin, until = start[_POSITION], end[_POSITION]
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        begin, until = start[POSITION], end[POSITION]
         if begin >= until:
             return []
         between = {
@@ -103,60 +79,46 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return LakebraidReader(self._options, self._schema, None).read(partition)
 
-    def commit(self, end: dict[str, str]) -> None:
+    def commit(self, end: Offset) -> None:
         """The batches up to there are done: a clean may have what only they needed."""
-        if self._bounds.consumer is not None:
-            self._advance(end[_POSITION])
+        self.advance(end[POSITION])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_looking": None, "_consumer": None}
 
     def _begin(self) -> str:
         """Where a stream without a checkpoint begins."""
-        said = self._bounds.starting_from
+        said = self.bounds.starting_from
         if said.lower() == "earliest" or not said.strip("0"):
             return _BEGINNING
-        return self._last() if said.lower() == "latest" else parse_user_time(said, self._looked().config.zone)
+        return self.newest() if said.lower() == "latest" else parse_user_time(said, self.looked().config.zone)
 
-    def _last(self) -> str:
-        found = self._looked().positions.after("")
-        return _time(found[-1]) if found else _BEGINNING
+    def newest(self) -> str:
+        """The completion time of the last commit."""
+        found = self.looked().positions.after("")
+        return time_of(found[-1]) if found else _BEGINNING
 
-    def _admitted(self, found: list[Instant]) -> list[Instant]:
-        """The first of these commits that fit the options; one at least, for commits are not divided."""
-        bounds, looked = self._bounds, self._looked()
-        commits = files = rows = 0
-        counts_rows = (bounds.files_max, bounds.rows_max) != (None, None)
-        for at, instant in enumerate(found):
-            commits += looked.is_write(instant)
-            more_files, more_rows = looked.size(instant) if counts_rows else (0, 0)
-            files, rows = files + more_files, rows + more_rows
-            is_full = (
-                commits > (bounds.commits_max or _ALL)
-                or files > (bounds.files_max or _ALL)
-                or rows > (bounds.rows_max or _ALL)
-            )
-            if is_full and at:
-                return found[:at]
-        return found
-
-    def _advance(self, position: str) -> None:
+    def advance(self, position: str) -> None:
+        """Tells the table that everything up to there is done, if it keeps files for this stream."""
+        if self.bounds.consumer is None:
+            return
         consumer = self._registered("beginning" if position == _BEGINNING else position)
         if (consumer.position or _BEGINNING) < position:
             consumer.commit(position)
 
     def _registered(self, after: str) -> Consumer:
         if self._consumer is None:
-            self._consumer = self._looked().table.consumer(str(self._bounds.consumer), after=after)
+            self._consumer = self.looked().table.consumer(str(self.bounds.consumer), after=after)
         return self._consumer
 
-    def _looked(self) -> _Looking:
+    def looked(self) -> Looking:
+        """The table, as the process knows it that plans the batches."""
         if self._looking is None:
-            self._looking = _Looking(open_table(read_options(self._options)), dict(read_options(self._options).storage))
+            self._looking = Looking(open_table(read_options(self._options)), dict(read_options(self._options).storage))
         return self._looking
 
 
-class _Looking:
+class Looking:
     """What the process that plans the batches keeps of the table."""
 
     def __init__(self, table: Table, storage_options: Mapping[str, str]) -> None:
@@ -183,5 +145,6 @@ class _Looking:
         return known
 
 
-def _time(instant: Instant) -> str:
+def time_of(instant: Instant) -> str:
+    """The completion time of a commit."""
     return instant.completion_time or instant.request_time

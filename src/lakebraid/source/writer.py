@@ -9,7 +9,6 @@ from typing import Final, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakebraid import limits
@@ -20,6 +19,7 @@ from lakebraid.model.config import META_COLUMNS, MergeMode, TableConfig, parse_c
 from lakebraid.model.operations import Operation
 from lakebraid.options import WriteOptions, write_options
 from lakebraid.reading.plan import Source
+from lakebraid.spark.versions import arrow_schema
 from lakebraid.spark.write import staged_files
 from lakebraid.spark.write_tasks import TaskRules, reports, writer
 from lakebraid.storage import open_storage
@@ -97,7 +97,7 @@ def begin_write(options: Mapping[str, str], schema: StructType, *, overwrite: bo
 
 def arrow_columns(schema: StructType) -> pa.Schema:
     """The columns that are written, all of which may be NULL: what a frame happens to hold is no rule for a table."""
-    found = to_arrow_schema(schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
+    found = arrow_schema(schema)
     return pa.schema([field.with_nullable(True) for field in found if field.name not in META_COLUMNS])
 
 

@@ -9,15 +9,27 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from lakebraid.errors import EnvironmentProblem
+
 if TYPE_CHECKING:
-    from lakebraid.spark import conditional, engine, merge, read, schemas, write
+    from lakebraid.spark import conditional, engine, merge, read, schemas, versions, write
     from lakebraid.spark.start import session
 
-__all__ = ["conditional", "engine", "merge", "read", "schemas", "session", "write"]
+__all__ = ["conditional", "engine", "merge", "read", "schemas", "session", "versions", "write"]
 _MODULES: Final = {name: f"lakebraid.spark.{name}" for name in __all__} | {"session": "lakebraid.spark.start.session"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name not in _MODULES:
+        raise AttributeError(name)
+    try:
         return import_module(_MODULES[name])
-    raise AttributeError(name)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("pyspark", "py4j"):
+            raise
+        raise EnvironmentProblem(
+            f"This needs Spark, and {package} is not installed. Nothing was done. Run `pip install 'lakebraid[spark]'`, or use "
+            "the Python of a platform that has Spark; reading and writing in process need none.",
+            package=package,
+        ) from error

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
-from pyspark.sql.pandas.types import from_arrow_type
 
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig
@@ -20,6 +19,7 @@ from lakebraid.model.values.exact import Inexact, exact_value, refused
 from lakebraid.spark.constants import constant
 from lakebraid.spark.plan_facts import is_row_by_row
 from lakebraid.spark.read import as_frame
+from lakebraid.spark.versions import spark_type
 from lakebraid.spark.write import arrow_schema_of
 
 Values = Mapping[str, Any]
@@ -158,7 +158,7 @@ def _updated(
 def _inserted(values: Literal["all"] | Values, schema: pa.Schema, given: Sequence[str]) -> list[Column]:
     chosen: dict[str, Column] = {}
     for field in schema:
-        null = F.lit(None).cast(from_arrow_type(field.type))
+        null = F.lit(None).cast(spark_type(field.type))
         if isinstance(values, str):
             chosen[field.name] = F.col(f"s.{field.name}") if field.name in given else null
         else:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakebraid.spark.place import GatheredFrames, KeptFrame, keep_frame, keep_rows
+from lakebraid.spark.versions import frame_of
 from lakebraid.spark.write import arrow_schema_of, cancel_spark, write_spark
 from lakebraid.storage.protocol import Storage
 from lakebraid.tasks.engine import Evaluated, Gathered, Kept, LocalEngine, Written
@@ -69,7 +70,7 @@ class SparkEngine:
         frames = []
         for rows in kept:
             if isinstance(rows, Piece):
-                frame = self._session.createDataFrame(rows.rows)
+                frame = frame_of(self._session, rows.rows)
                 frames.append(keep_rows(replace(plan, operation=rows.operation), frame, self._tasks))
             elif isinstance(rows, KeptFrame):
                 frames.append(rows)

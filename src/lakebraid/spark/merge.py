@@ -10,12 +10,12 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakebraid import limits
 from lakebraid.errors import EnvironmentProblem
 from lakebraid.spark.read import packed
 from lakebraid.spark.start.workers import spare_imports, use_this_python
+from lakebraid.spark.versions import rows_of, spark_schema
 from lakebraid.storage import open_storage
 from lakebraid.storage.parallel import map_ahead
 from lakebraid.tasks.merging.compact import MergeContext, RunTask, SizedTask
@@ -34,7 +34,7 @@ def run_on_spark(
     frame = _job(spark, context, tasks, run_task)
     for attempt in range(1, limits.COMPACT_JOB_ATTEMPTS_MAX + 1):
         try:
-            return staged_from_arrow(frame.toArrow())
+            return staged_from_arrow(rows_of(frame))
         except Exception as error:  # Spark's own, or Java's
             if attempt == limits.COMPACT_JOB_ATTEMPTS_MAX:
                 raise _failed(context, error) from error
@@ -54,7 +54,7 @@ def _job(spark: SparkSession, context: MergeContext, tasks: Sequence[SizedTask],
 
     use_this_python(spark)
     count = len(packs)
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(STAGED_SCHEMA))
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, spark_schema(STAGED_SCHEMA))
 
 
 def _held_bytes(task: SizedTask) -> int:

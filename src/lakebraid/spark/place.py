@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument
@@ -31,6 +30,7 @@ from lakebraid.model.file_sizing import Room, share_out
 from lakebraid.spark.place_tasks import GIVEN, PLACED, bucket_rewriter, key_reader, matcher, rewriter, router
 from lakebraid.spark.plan_facts import bytes_guess
 from lakebraid.spark.start.workers import use_this_python
+from lakebraid.spark.versions import rows_of, shuffled, spark_schema
 from lakebraid.spark.write import attempts_max, few_rows, staged_files, tagged, wanted_columns
 from lakebraid.spark.write_tasks import PIECES, REPORT, reports, splitter
 from lakebraid.storage import Storage
@@ -73,7 +73,7 @@ def keep_frame(plan: WritePlan, df: DataFrame, tag: str, tasks: int | None) -> K
 def keep_rows(plan: WritePlan, frame: DataFrame, tasks: int | None) -> KeptFrame:
     """The rows of a frame, in pieces on Spark."""
     tasks = tasks or _tasks(frame)
-    pieces = frame.mapInArrow(splitter(_hashed(plan), tasks), from_arrow_schema(PIECES))
+    pieces = frame.mapInArrow(splitter(_hashed(plan), tasks), spark_schema(PIECES))
     pieces = pieces.persist(StorageLevel.DISK_ONLY)
     found = pieces.agg(F.sum(F.length("rows")), F.max("error")).collect()[0]  # evaluates all of it
     if found[1] is not None:
@@ -106,8 +106,8 @@ class GatheredFrames:
             return targets
         with tagged(self._spark, self._tag):
             known = _table_keys(plan, given, targets, tasks)
-            gathered = given.union(known).repartitionById(tasks, F.col("task"))
-            placed = gathered.mapInArrow(matcher(plan, targets, operations, ground.sizes), from_arrow_schema(PLACED))
+            gathered = shuffled(given.union(known), tasks, "task")
+            placed = gathered.mapInArrow(matcher(plan, targets, operations, ground.sizes), spark_schema(PLACED))
             self._placed = placed = placed.persist(StorageLevel.DISK_ONLY)
             homes = _homes(plan, _parts(placed), ground)
         chosen = list({(t.partition, t.file_id): t for t in homes.values()}.values())
@@ -157,7 +157,7 @@ def _numbered(frame: KeptFrame, call: int) -> DataFrame:
 def _table_keys(plan: WritePlan, given: DataFrame, targets: Sequence[Target], tasks: int) -> DataFrame:
     count = len(targets)
     numbers = given.sparkSession.range(0, count, 1, max(1, min(count, limits.SPARK_WRITE_FILES_MAX)))
-    return numbers.mapInArrow(key_reader(plan, targets, tasks, _SLOTS), from_arrow_schema(GIVEN))
+    return numbers.mapInArrow(key_reader(plan, targets, tasks, _SLOTS), spark_schema(GIVEN))
 
 
 def _rewrite_buckets(
@@ -171,7 +171,7 @@ def _rewrite_buckets(
 ) -> list[StagedFile]:
     first = _first_number(first_task, tasks * (len(operations) + 2))
     run = bucket_rewriter(plan, targets, operations, first, attempts_max(given.sparkSession))
-    return _done(storage, plan, given.repartitionById(tasks, F.col("task")), run, first)
+    return _done(storage, plan, shuffled(given, tasks, "task"), run, first)
 
 
 def _parts(placed: DataFrame) -> list[dict[str, Any]]:
@@ -180,7 +180,7 @@ def _parts(placed: DataFrame) -> list[dict[str, Any]]:
         F.sum("count").alias("count"), F.sum(F.length("rows")).alias("size"), F.max("error").alias("error")
     )
     found: list[dict[str, Any]] = (
-        parts.toArrow().sort_by([("folder", "ascending"), ("file_id", "ascending")]).to_pylist()
+        rows_of(parts).sort_by([("folder", "ascending"), ("file_id", "ascending")]).to_pylist()
     )
     for part in found:
         if part["error"] is not None:
@@ -203,8 +203,8 @@ def _rewrite_groups(
     numbered = {pair: (t, numbers[t.partition, t.file_id]) for pair, t in homes.items()}
     tasks = min(len(chosen), max(_tasks(placed), 1))
     routes = {pair: (number - first) // stride % tasks for pair, (_, number) in numbered.items()}
-    schema = from_arrow_schema(PLACED.append(pa.field("to", pa.int32())))
-    routed = placed.mapInArrow(router(routes), schema).repartitionById(tasks, F.col("to"))
+    schema = spark_schema(PLACED.append(pa.field("to", pa.int32())))
+    routed = shuffled(placed.mapInArrow(router(routes), schema), tasks, "to")
     return _done(storage, plan, routed, rewriter(plan, numbered, attempts_max(placed.sparkSession)), first)
 
 
@@ -255,5 +255,5 @@ def _first_number(first_task: int, count: int) -> int:
 
 
 def _done(storage: Storage, plan: WritePlan, frame: DataFrame, run: Any, first: int) -> list[StagedFile]:
-    done = reports(frame.mapInArrow(run, from_arrow_schema(REPORT)).toArrow())
+    done = reports(rows_of(frame.mapInArrow(run, spark_schema(REPORT))))
     return staged_files(storage, plan, done, first, is_doubtful=any(report.attempt for report in done))

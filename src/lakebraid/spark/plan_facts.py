@@ -37,6 +37,7 @@ _BY_ROW: Final = frozenset(
         "Union",
         "SubqueryAlias",
         "MapInArrow",
+        "PythonMapInArrow",  # its name before 4.0
         "LogicalRDD",
         "LogicalRelation",
         "LocalRelation",

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakebraid.limits import BATCH_ROWS, SPARK_COUNT_BYTES, SPARK_TASK_BYTES
 from lakebraid.model.predicate.parse import to_text
 from lakebraid.spark.schemas import spark_rows
 from lakebraid.spark.start.session import session
 from lakebraid.spark.start.workers import spare_imports, use_this_python
+from lakebraid.spark.versions import frame_of, spark_schema
 from lakebraid.storage import Storage, open_storage
 from lakebraid.storage.parallel import map_ahead, map_slices
 from lakebraid.tasks.changes.diff import ChangeTask, changes_schema, read_changes
@@ -86,8 +86,7 @@ def read_spark_changes(
 
 def as_frame(rows: pa.Table, spark: SparkSession | None) -> DataFrame:
     """Rows that are here as a data frame with the types that a task would have given them."""
-    # One batch: there would be one for each file group and kind of change.
-    return (spark or session()).createDataFrame(spark_rows(rows).combine_chunks(), from_arrow_schema(rows.schema))
+    return frame_of(spark or session(), spark_rows(rows))
 
 
 def can_scan(spark: SparkSession, storage: Storage) -> bool:
@@ -137,7 +136,7 @@ def native_files(storage: Storage, plan: ReadPlan, tasks: Sequence[SliceTask]) -
 
 
 def _scan(spark: SparkSession, plan: ReadPlan, paths: list[str]) -> DataFrame:
-    frame = spark.read.schema(from_arrow_schema(plan.schema)).parquet(*paths)
+    frame = spark.read.schema(spark_schema(plan.schema)).parquet(*paths)
     if plan.where is not None:
         frame = frame.where(to_text(plan.where))
     return frame.select(*[f"`{name.replace('`', '``')}`" for name in plan.columns])
@@ -202,7 +201,7 @@ def _map(
 
     use_this_python(spark)
     count = len(packs)
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, from_arrow_schema(schema))
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(run, spark_schema(schema))
 
 
 def packed(tasks: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, UserDefinedType
 
 from lakebraid.errors import InvalidArgument
@@ -16,11 +15,6 @@ from lakebraid.model.schema.ddl import parse_ddl_type
 def from_spark(schema: StructType) -> pa.Schema:
     """The Arrow schema with the columns of a Spark schema; InvalidArgument for types that no table can hold."""
     return pa.schema(_fields(schema, "", 1))
-
-
-def to_spark(schema: pa.Schema) -> StructType:
-    """The Spark schema of a table's columns."""
-    return from_arrow_schema(schema)
 
 
 def spark_rows(rows: pa.Table) -> pa.Table:

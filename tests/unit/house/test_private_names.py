@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 
 _HOME = Path(lakebraid.__file__).parent
 _MODULES = sorted(_HOME.rglob("*.py"))
-_OF_OTHERS = {"_jvm", "_jsc", "_gateway", "_jsparkSession", "_jdf", "_sc", "_exit"}
+_OF_OTHERS = {"_jvm", "_jsc", "_gateway", "_jsparkSession", "_jdf", "_sc", "_collect_as_arrow", "_exit"}
 """PySpark's way to its JVM, and `os._exit`."""
 
 

@@ -20,9 +20,10 @@ from pyspark.sql.types import StructType
 
 import lakebraid as lb
 from lakebraid.errors import InvalidArgument, NotATable, RolledBack
-from lakebraid.source import LakebraidSource, reader
+from lakebraid.source import reader
 from lakebraid.source.filters import where_of
-from lakebraid.spark.schemas import to_spark
+from lakebraid.source.format import LakebraidSource
+from lakebraid.spark.versions import spark_schema
 from tests.kit.present import present
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]  # importing pyspark takes a second
@@ -80,14 +81,14 @@ def test_each_kind_of_query_gives_what_the_table_gives(orders: lb.Table) -> None
 
 
 def test_a_given_schema_is_all_that_is_read(orders: lb.Table) -> None:
-    wanted = to_spark(pa.schema([COLUMNS.field("n"), COLUMNS.field("id")]))
+    wanted = spark_schema(pa.schema([COLUMNS.field("n"), COLUMNS.field("id")]))
     assert rows(read(orders, schema=wanted)) == rows(orders.to_arrow(["n", "id"]))
     part: Any = LakebraidSource({"path": orders.path}).reader(wanted).partitions()[0]
     assert part.shared.plan.columns == ("n", "id")
     with pytest.raises(InvalidArgument, match="the column 'n' is int64, but it is int32"):
-        read(orders, schema=to_spark(pa.schema([("n", pa.int64())])))
+        read(orders, schema=spark_schema(pa.schema([("n", pa.int64())])))
     with pytest.raises(InvalidArgument, match="There is no column 'nn'"):
-        read(orders, schema=to_spark(pa.schema([("nn", pa.int64())])))
+        read(orders, schema=spark_schema(pa.schema([("nn", pa.int64())])))
 
 
 def test_a_source_that_travelled_looks_at_the_moment_it_was_made(orders: lb.Table) -> None:
@@ -117,7 +118,7 @@ def test_incremental_rows_are_those_that_are_new_or_changed(orders: lb.Table) ->
     assert found.column_names[0] == "_hoodie_commit_time"
     assert read(orders, INCREMENTAL | {BEGIN: "000"}).num_rows == 19
     assert read(orders, INCREMENTAL | {BEGIN: times(orders)[2]}).num_rows == 0
-    wanted = to_spark(pa.schema([COLUMNS.field("n")]))
+    wanted = spark_schema(pa.schema([COLUMNS.field("n")]))
     assert read(orders, INCREMENTAL | {BEGIN: loaded}, wanted).column_names == ["n"]
 
 
@@ -158,7 +159,7 @@ def test_what_is_missing_or_contradicts_itself_is_told(orders: lb.Table, tmp_pat
 
 
 def test_only_filters_that_compare_alike_here_and_there_are_taken_over() -> None:
-    schema = to_spark(COLUMNS)
+    schema = spark_schema(COLUMNS)
     taken = [ds.EqualTo(("id",), "k1"), ds.GreaterThan(("n",), 3), ds.In(("n",), (1, 2)), ds.IsNull(("x",))]
     left = [
         ds.GreaterThan(("x",), 3.0),
@@ -170,8 +171,8 @@ def test_only_filters_that_compare_alike_here_and_there_are_taken_over() -> None
     assert all(where_of([one], schema) is None for one in left)
 
 
-def test_filters_spare_slices_and_are_all_handed_back_to_spark(orders: lb.Table) -> None:
-    schema = to_spark(COLUMNS)
+def test_filters_spare_slices_and_are_all_handed_back_spark_schema(orders: lb.Table) -> None:
+    schema = spark_schema(COLUMNS)
     found = reader.FilteringReader({"path": orders.path}, schema, None)
     given = [ds.EqualTo(("id",), "k4"), ds.GreaterThan(("x",), 3.0)]
     assert list(found.pushFilters(given)) == given
@@ -179,7 +180,7 @@ def test_filters_spare_slices_and_are_all_handed_back_to_spark(orders: lb.Table)
 
 
 def test_a_reader_has_no_filters_where_spark_would_refuse_it(orders: lb.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    source, schema = LakebraidSource({"path": orders.path}), to_spark(COLUMNS)
+    source, schema = LakebraidSource({"path": orders.path}), spark_schema(COLUMNS)
     assert type(source.reader(schema)).pushFilters is ds.DataSourceReader.pushFilters
     monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", SimpleNamespace())
     assert type(source.reader(schema)).pushFilters is not ds.DataSourceReader.pushFilters
@@ -198,7 +199,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def begin(path: str, options: Mapping[str, str], *, overwrite: bool = False) -> Any:
-    return LakebraidSource({"path": path, **options}).writer(to_spark(COLUMNS), overwrite)
+    return LakebraidSource({"path": path, **options}).writer(spark_schema(COLUMNS), overwrite)
 
 
 def batch(*keys: str, ts: int = 5, n: int = 7) -> pa.RecordBatch:
@@ -258,7 +259,7 @@ def test_a_delete_by_the_format_needs_ordering_values(orders: lb.Table, task: Si
     writer.commit([writer.write(iter([batch("k1")]))])
     assert "k1" not in values(orders)
     with pytest.raises(InvalidArgument, match="needs their ordering column ts"):
-        LakebraidSource({"path": orders.path, **delete}).writer(to_spark(pa.schema([("id", pa.string())])), False)
+        LakebraidSource({"path": orders.path, **delete}).writer(spark_schema(pa.schema([("id", pa.string())])), False)
 
 
 def test_overwriting_is_for_tables_that_are_not_there(orders: lb.Table, task: SimpleNamespace, tmp_path: Path) -> None:

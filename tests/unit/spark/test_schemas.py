@@ -10,7 +10,8 @@ from pyspark.sql import types as spark
 from lakebraid.errors import InvalidArgument
 from lakebraid.limits import SCHEMA_DEPTH_WRITTEN_MAX
 from lakebraid.model.schema.user_schema import fit_schema
-from lakebraid.spark.schemas import from_spark, to_spark
+from lakebraid.spark.schemas import from_spark
+from lakebraid.spark.versions import spark_schema
 
 pytestmark = pytest.mark.unit
 
@@ -34,7 +35,7 @@ def test_the_columns_of_a_spark_schema_become_those_of_a_table_and_back() -> Non
     )
     fitted = fit_schema(from_spark(given))
     assert fitted.field("at").type == pa.timestamp("us", tz="UTC")
-    assert to_spark(fitted).simpleString() == (
+    assert spark_schema(fitted).simpleString() == (
         "struct<id:bigint,small:int,price:decimal(12,3),code:string,at:timestamp,local:timestamp_ntz,"
         "tags:array<string>,m:map<string,struct<c:struct<x:date>>>>"
     )

@@ -17,7 +17,7 @@ import pytest
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.format.parquet import rows as parquet_rows
-from lakebraid.source import LakebraidSource
+from lakebraid.source.format import LakebraidSource
 from lakebraid.tasks.reading import base_rows, blocks, cache
 from lakebraid.tasks.reading.cache import KeptBlocks, KeptKeys, KeyRows, key_rows
 

@@ -156,13 +156,14 @@ class Writer:
 def _spark_frames(number: int) -> Callable[[list[dict[str, Any]]], Any]:
     """Frames of a Spark of its own; each is made by a job, and written by one."""
     from lakebraid.spark.start.session import session  # noqa: PLC0415  only those who use Spark pay for it
+    from lakebraid.spark.versions import frame_of  # noqa: PLC0415  as above
 
     config = {"spark.driver.memory": "512m", "spark.ui.enabled": "false"}
     spark = session(f"lakebraid writer {number}", master="local[1]", config=config)
     spark.range(1).count()  # the first job takes seconds, before anything is begun
 
     def frame(rows: list[dict[str, Any]]) -> Any:
-        return spark.createDataFrame(pa.Table.from_pylist(rows)).repartition(1)
+        return frame_of(spark, pa.Table.from_pylist(rows)).repartition(1)
 
     return frame
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import click
 
 import lakebraid as lb
+from lakebraid import spark as on_spark
 from lakebraid.cli.output import columns
 from lakebraid.cli.torture.actor import ON_SPARK
 from lakebraid.cli.torture.audit import Verdict, audit
@@ -220,6 +221,8 @@ def rage(
     events: Sequence[Event] = (),
 ) -> tuple[lb.Table, Verdict]:
     """Lets the storm loose on a new table in its folder, heals it, and accounts for every row; tells it as it goes."""
+    if spark:
+        on_spark.versions.check_version()  # a writer without Spark would look like one that lost its rows
     storm.folder.mkdir(parents=True, exist_ok=True)
     table = _make_table(storm, buckets)
     actors = [Actor("writer", n) for n in range(writers)] + [Actor(ON_SPARK, writers + n) for n in range(spark)]

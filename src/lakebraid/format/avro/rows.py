@@ -23,6 +23,7 @@ from lakebraid.format.avro.scan import ScanRefused, scan_records
 from lakebraid.format.avro.types import AvroSchema, read_avro_schema
 from lakebraid.format.damage import damaged
 from lakebraid.format.hudi_types import decoded
+from lakebraid.format.python_rows import python_rows
 from lakebraid.memory import check_held, check_needed
 
 _CONTENT_VERSION: Final = 3
@@ -84,7 +85,7 @@ def format_avro_block(table: pa.Table, schema_text: str) -> bytes:
     schema = read_avro_schema(schema_text, "the schema of the new block")
     try:
         stored = table.select(schema.arrow.names).cast(schema.arrow).cast(schema.stored)
-        rows = _as_numbers(stored).to_pylist(maps_as_pydicts="strict")
+        rows = python_rows(_as_numbers(stored))
         encoded = [_encode(row, schema) for row in rows]
     except (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidArgument(

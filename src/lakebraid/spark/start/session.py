@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import site
 import sys
 from collections.abc import Mapping
@@ -12,14 +11,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lakebraid import spark as on_spark
 from lakebraid.errors import EnvironmentProblem
 from lakebraid.limits import BATCH_ROWS, DRIVER_MEMORY_BYTES_MAX, DRIVER_MEMORY_BYTES_MIN, MIB
 from lakebraid.spark.start.java import JavaHome, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-PYSPARK_MIN: Final = (4, 2)
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -41,7 +39,7 @@ def session(
     existing = active_session()
     if existing is not None:
         return existing
-    _check_pyspark()
+    on_spark.versions.check_version()
     settings = {"spark.app.name": app_name} | ({} if master is None else {"spark.master": master}) | dict(config or {})
     if _is_local_server(settings):
         return _start_server(settings)
@@ -68,23 +66,6 @@ def _is_alive(found: SparkSession) -> bool:
     return found.sparkContext._jsc is not None  # noqa: SLF001 - stopping the context leaves no other trace
 
 
-def _check_pyspark() -> None:
-    wanted = ".".join(map(str, PYSPARK_MIN))
-    advice = f"Nothing was started. Run `pip install 'pyspark>={wanted},<5'`."
-    try:
-        import pyspark.sql  # noqa: PLC0415 - a missing pyspark is told below, not at import
-    except ImportError as error:
-        raise EnvironmentProblem(f"pyspark cannot be imported ({error}). {advice}", package="pyspark") from error
-    version = pyspark.__version__
-    if tuple(map(int, re.findall(r"\d+", version)[:2])) < PYSPARK_MIN:
-        where = Path(pyspark.__file__).parent
-        raise EnvironmentProblem(
-            f"pyspark {version} in {where} is too old: {wanted} or newer is needed. {advice}",
-            package="pyspark",
-            version=version,
-        )
-
-
 def _is_described_elsewhere(settings: Mapping[str, str]) -> bool:
     """Whether a Java process or a server is there already, or will be reached by an address."""
     variables = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -98,7 +79,7 @@ def _is_local_server(settings: Mapping[str, str]) -> bool:
 
 def _start_server(settings: Mapping[str, str]) -> SparkSession:
     """The server inherits the environment, and runs our functions with this Python, which has lakebraid."""
-    java = find_java()
+    java = find_java(on_spark.versions.javas())
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
@@ -114,7 +95,7 @@ def _start_server(settings: Mapping[str, str]) -> SparkSession:
 def _start(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - pyspark may be missing
 
-    java = find_java()
+    java = find_java(on_spark.versions.javas())
     os.environ["JAVA_HOME"] = str(java.home)
     chosen = DEFAULTS | dict(settings) | _quiet_logging(settings)
     if chosen["spark.master"].startswith("local"):

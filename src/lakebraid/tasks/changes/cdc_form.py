@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lakebraid.format.python_rows import python_rows
 from lakebraid.tasks.changes.diff import CHANGE_TYPE, COMPLETION
 
 CDC_SCHEMA: Final = pa.schema(
@@ -45,7 +46,7 @@ def _texts(rows: pa.Table | None, count: int) -> pa.Array:
     if rows is None:
         return pa.nulls(count, pa.string())
     shown = rows.select([name for name in rows.column_names if name not in _EXTRA])
-    return pa.array([_json(row) for row in shown.to_pylist(maps_as_pydicts="lossy")], pa.string())
+    return pa.array([_json(row) for row in python_rows(shown, may_lose=True)], pa.string())
 
 
 def _json(row: dict[str, Any]) -> str:

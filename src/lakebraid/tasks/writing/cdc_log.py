@@ -98,8 +98,10 @@ def _changed(before: pa.Table, after: pa.Table, old: pa.Array, new: pa.Array, re
 
 def _rows(table: pa.Table, names: list[str], places: pa.Array) -> pa.Array:
     """Rows as one column, null where there is no place."""
-    row: pa.Array = table.select(names).to_struct_array().combine_chunks()
-    return row.take(places) if len(row) else pa.nulls(len(places), row.type)
+    chosen = table.select(names)
+    if not chosen.num_rows:  # of which pyarrow 19 makes no struct
+        return pa.nulls(len(places), pa.struct(list(chosen.schema)))
+    return chosen.to_struct_array().combine_chunks().take(places)
 
 
 def format_captured(events: pa.Table, schema: pa.Schema, table: str, mode: str, request_time: str) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebraid import spark as on_spark
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import TableConfig, TableType
 from lakebraid.model.keys.keys import check_distinct_keys, record_keys
@@ -37,7 +38,7 @@ def with_ordering(
         return _without_stale_zeros(read, config, given) if is_here else given
     wanted = _identifying(config, names)
     if not is_here:
-        given = given.select(*wanted).toArrow()
+        given = on_spark.versions.rows_of(given.select(*wanted))
     rows = read([*wanted, *config.ordering_fields])
     chosen = _keys(given, wanted, rows.schema)
     check_distinct_keys(chosen, config.record_keys)
