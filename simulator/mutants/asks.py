@@ -141,7 +141,7 @@ OF_ASKS = (
     ),
     Mutant(
         "a process looks for its ask only among those that the next entry may decide", "G2", _ASKING, "_rank",
-        "entry.number + 1)]", "entry.number + 1)[: limits.ASKS_DECIDED_MAX]]",
+        "entry.number + 1)", "entry.number + 1)[: limits.ASKS_DECIDED_MAX]",
         ("16", "liveness"), {**_BUSY, "asks_decided": 1, "rates": Rates(kill_after=0.01, kill_before=0.01, slow=0.02)},
     ),
     Mutant(

@@ -72,7 +72,7 @@ OF_THE_LEDGER = (
     ),
     Mutant(
         "a writer creates its own inflight", "H5", _WRITE, "begin_write",
-        "return ledger.decide(decider, rule, before_applied=beat, lazily=lazily)",
+        "return ledger.decide(decider, rule, before_applied=beat, lazily=lazily, attempted=attempted)",
         "request_time = ledger.decide(decider, rule, before_applied=beat)\n"
         "        import contextlib\n"
         "        with contextlib.suppress(Exception):\n"
