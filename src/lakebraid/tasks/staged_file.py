@@ -42,6 +42,8 @@ class StagedFile:
     changes: str = ""
     """The log file beside a base file that tells its changes to Hudi's CDC query; empty if there is none."""
     changes_size: int = 0
+    takes_all: bool = False
+    """Whether some of its deletes have no ordering value: they take every row that began before."""
     ranges: FileRanges = NOT_KNOWN
     """What is known of its columns, if the table keeps statistics of them."""
 
@@ -154,6 +156,7 @@ STAGED_SCHEMA: Final = pa.schema(
         ("updates", pa.int64()),
         ("changes", pa.string()),
         ("changes_size", pa.int64()),
+        ("takes_all", pa.bool_()),
         ("ranges", pa.list_(pa.binary())),
         ("inherited", pa.list_(pa.string())),
     ]

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final, cast
 
 from lakebraid import limits
-from lakebraid.errors import LakebraidError, StorageError
+from lakebraid.errors import LakebraidError, StorageError, WriteConflict
 from lakebraid.format.names import LogFileName, parse_data_file
 from lakebraid.model.config import CONCURRENCY, MergeMode, TableConfig
 from lakebraid.storage.parallel import Behind, together
@@ -30,7 +30,7 @@ from lakebraid.txn.ledger.asking import Beside
 from lakebraid.txn.ledger.asks import wish_text
 from lakebraid.txn.ledger.entries import OpenWrite, shown_name
 from lakebraid.txn.ledger.ledger import Ledger
-from lakebraid.txn.ledger.rounds import Wanted
+from lakebraid.txn.ledger.rounds import Round, Wanted
 from lakebraid.txn.ledger.wishes import ahead_wish
 from lakebraid.txn.liveness.heartbeat import Heartbeat, beat_first, beat_interval_ms, process_name
 from lakebraid.txn.refusals import unused
@@ -68,6 +68,20 @@ def can_begin_ahead(request: WriteRequest, settings: Settings) -> bool:
     is_free = config.concurrency == "nbcc" or CONCURRENCY not in properties
     is_placed = config.is_placed or config.may_share_logs
     return is_blind and by_event_time and is_free and not (is_placed or config.cdc_enabled)
+
+
+def check_not_taken(now: Round, instant: str) -> None:
+    """WriteConflict if deletes would take the rows of a write that was begun ahead, though its caller had them afterwards.
+
+    A delete without ordering value takes every row that began before it.
+    """
+    if now.state.taken > instant:
+        raise WriteConflict(
+            f"The write {instant} of {now.ledger.storage.url} was refused: it was begun ahead, and a write that began later has published "
+            "deletes without ordering value, which would take its rows. Nothing of it is visible. Write again: a write that "
+            "begins now comes after them.",
+            instant=instant,
+        )
 
 
 class Series:

@@ -156,8 +156,10 @@ class Beginning:
     placement: Placement
     into_base: bool
     """Whether rows may become base files."""
+    is_ahead: bool
+    """Whether it began before its caller had any rows."""
     announced: frozenset[tuple[str, str]]
-    """Partitions and names of files that were announced when it was begun ahead."""
+    """Partitions and names of files that were announced then."""
     sizes: Sizes | None
     """How large files shall become, where rows are kept until the commit and assigned then; else None."""
     indexed: tuple[str, ...] = ()
@@ -289,6 +291,7 @@ def _begin(opening: Opening) -> Beginning:
         overwriting,
         placement,
         into_base,
+        ahead is not None,
         frozenset() if ahead is None else ahead.announced,
         sizes,
         writing.indexed_columns(config),

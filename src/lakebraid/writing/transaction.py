@@ -29,7 +29,7 @@ from lakebraid.txn.liveness.heartbeat import beat_interval_ms, forget
 from lakebraid.txn.metadata.telling import telling
 from lakebraid.txn.refusals import given_up, refused
 from lakebraid.txn.writer import Writing
-from lakebraid.writing.ahead import Series, Settings
+from lakebraid.writing.ahead import Series, Settings, check_not_taken
 from lakebraid.writing.begin import Beginning, Opening, begin
 from lakebraid.writing.gate import Gate
 from lakebraid.writing.request import Engines
@@ -288,6 +288,9 @@ class Transaction:
             else:
                 begun.placement.check(now, files, self.instant, begun.writer)
             begun.rivalry.check(now, files)
+            if begun.is_ahead:
+                check_not_taken(now, self.instant)
+            now.is_ahead, now.takes_all = begun.is_ahead, any(file.takes_all for file in files)
             extra = {**begun.schema.stated(now, self._writing), WRITER: begun.writer}
             if COLUMN_STATS in self._ledger.config.metadata_partitions:
                 before = None if begun.schema.begun is None else begun.schema.begun.columns

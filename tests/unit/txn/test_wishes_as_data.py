@@ -109,6 +109,20 @@ def test_a_publication_that_looked_at_the_state_alone_minds_nothing_and_leaves_w
     assert (done.outcome, done.state.touched) == (T3, {5: EVERYTHING, 99: 0b010})
 
 
+def test_what_was_begun_ahead_is_not_published_after_deletes_that_would_take_it() -> None:
+    """In one entry, too: whichever of the two is published first."""
+    state = LedgerState(last=T2, open={T1: WRITE, T2: WRITE})
+    deleting = publish_wish(state, T2, has_rows=True, touches=0, takes_all=True)
+    done = applied(state, 7, deleting)
+    assert done.state.taken == T2
+    for is_ahead in (True, False):
+        wish = publish_wish(state, T1, has_rows=True, touches=0, is_ahead=is_ahead)
+        assert (applied(done.state, 8, wish).outcome == AGAIN) == is_ahead
+        assert applied(state, 8, wish).outcome == T3, "nothing is deleted yet"
+    again = applied(done.state, 8, publish_wish(state, T1, has_rows=True, touches=0, takes_all=True))
+    assert again.state.taken == T2, "the greatest"
+
+
 def test_a_wish_to_finish_names_its_claim() -> None:
     state = LedgerState(last=T2, plans={T1: PendingPlan("compaction", "p", 3)}, is_fresh=True)
     done = applied(state, 7, finish_wish(T1, 3, touches=1))

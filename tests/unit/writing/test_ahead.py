@@ -89,6 +89,32 @@ def test_the_next_write_is_the_one_that_was_begun(storage: MemoryStorage, begun:
     assert answer(table) == {"warm": "1", "a": "1", "b": "b"}
 
 
+@pytest.mark.parametrize("another_asks", [False, True])
+def test_rows_that_come_after_a_delete_without_ordering_value_are_there(
+    storage: MemoryStorage, begun: tuple[lb.Table, lb.Writer], *, another_asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes whatever began before it: also a write that was begun before it and had no rows yet."""
+    if not another_asks:
+        monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 10.0**9)
+    with table_on(storage, storage.clock).begin("upsert") as deleting:
+        deleting.write_deletes([{"id": "a"}, {"id": "new"}])
+    monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 0.0)
+    table, writer = begun
+    (instant,) = state_of(storage).open
+    assert writer.upsert([row("a", "again", ts=9), row("new", "new", ts=9)]).instant != instant
+    assert answer(table) == {"warm": "1", "a": "again", "new": "new"}
+
+
+def test_deletes_with_an_ordering_value_are_in_the_way_of_nothing_that_was_begun(
+    storage: MemoryStorage, begun: tuple[lb.Table, lb.Writer]
+) -> None:
+    table, writer = begun
+    (instant,) = state_of(storage).open
+    table_on(storage, storage.clock).delete([{"id": "a"}])
+    assert writer.upsert([row("a", "again", ts=9)]).instant == instant
+    assert answer(table) == {"warm": "1", "a": "again"}
+
+
 def test_what_was_begun_is_rolled_back_at_the_end_of_the_block(storage: MemoryStorage) -> None:
     with warm(storage).writer(NAME) as writer:
         for number in range(4):

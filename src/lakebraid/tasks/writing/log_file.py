@@ -31,6 +31,11 @@ class Deletes:
     def __len__(self) -> int:
         return len(self.record_keys)
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether some of them have no ordering value."""
+        return bool(len(self)) and (self.ordering is None or any(column.null_count for column in self.ordering))
+
 
 @dataclass(frozen=True, slots=True)
 class BlockRules:

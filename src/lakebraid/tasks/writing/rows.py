@@ -295,7 +295,7 @@ def _log_file(
     new_keys = 0 if opening is None else opening.rows.num_rows
     staged = StagedFile(
         group.partition, file_id, name, len(data), rows.num_rows, count, is_base=False, new_keys=new_keys,
-        ranges=_ranges(plan, rows, opening),
+        takes_all=deletes is not None and deletes.takes_all, ranges=_ranges(plan, rows, opening),
     )  # fmt: skip
     return staged, data
 

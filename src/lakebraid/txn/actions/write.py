@@ -130,7 +130,15 @@ def publish_write(
         touches = EVERYTHING if is_replacing else touched_by(ledger.config, content)
         if not (is_new or is_replacing):
             ahead = ahead_of_publication(now, request_time, now.time(), content, tell)
-            wish = publish_wish(now.state, request_time, has_rows=has_rows, touches=touches, look=now.look)
+            wish = publish_wish(
+                now.state,
+                request_time,
+                has_rows=has_rows,
+                touches=touches,
+                look=now.look,
+                takes_all=now.takes_all,
+                is_ahead=now.is_ahead,
+            )
             return now.wished("publish", wish, (data,), str, ahead)
         is_late = is_new and any(i.request_time > request_time for i in now.since(request_time).writes)
         plain = ledger.config.write_action if is_replacing else action
@@ -139,7 +147,7 @@ def publish_write(
         completion = ahead.time
         name = TimelineFileName(request_time, completion, action, State.COMPLETED).format()
         state = replace(
-            published(now.state, request_time, completion, has_rows=has_rows),
+            published(now.state, request_time, completion, has_rows=has_rows, takes_all=now.takes_all),
             schema_file=(file or name) if is_new else now.state.schema_file,
             replaced_file=now.replaced_file or now.state.replaced_file,
         )

@@ -146,6 +146,8 @@ class LedgerState:
     """The timeline file of the commit that carries the table's schema; None if none is known to have been stated."""
     is_fresh: bool = False
     """Whether nothing was ever published but the table's creation."""
+    taken: str = _NEVER
+    """The greatest request time of a published write with deletes that take every row which began before it."""
     replaced_file: str | None = None
     """The map of which overwrite gave a partition its file ids (overwrite_maps.py); None: there was none."""
     decided: Mapping[str, Decided] = field(default_factory=dict)
@@ -238,6 +240,7 @@ def format_entry(entry: Entry) -> bytes:
             "horizon": state.horizon,
             "schema_file": state.schema_file,
             "is_fresh": state.is_fresh,
+            "taken": state.taken,
             "replaced_file": state.replaced_file,
             "decided": {wish: [d.number, d.outcome] for wish, d in state.decided.items()},
             "touched": {str(number): f"{mask:x}" for number, mask in state.touched.items()},
@@ -304,6 +307,7 @@ def _entry(record: dict[str, Any]) -> Entry:
             horizon=_text(state["horizon"]),
             schema_file=None if state["schema_file"] is None else _text(state["schema_file"]),
             is_fresh=state["is_fresh"] is True,
+            taken=_text(state.get("taken", _NEVER)),
             replaced_file=None if state.get("replaced_file") is None else _text(state["replaced_file"]),
             decided={_text(w): Decided(_number(d[0]), _text(d[1])) for w, d in state.get("decided", {}).items()},
             # The process that made an entry without masks may have changed anything up to it.
@@ -327,7 +331,7 @@ def _times(entry: Entry) -> list[str]:
     named += [*(lease.time for lease in state.leases.values()), *state.consumers.values()]
     named += [time for b in state.batches.values() for time in (b.request_time, b.completion)]
     since = [] if entry.since is None else [entry.since]
-    return [entry.time, *since, state.last, state.archived, state.horizon, *named, *state.gone.values()]
+    return [entry.time, *since, state.last, state.archived, state.horizon, state.taken, *named, *state.gone.values()]
 
 
 def _text(value: Any) -> str:

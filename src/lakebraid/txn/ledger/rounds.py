@@ -126,6 +126,10 @@ class Round:
     """Applies the newest entry, if that is not done: called before the rule sees more than the state."""
     states_schema: bool = False
     """Set by a rule that finds that what it is about to publish brings the table a new schema."""
+    takes_all: bool = False
+    """Set by a rule that finds that what it is about to publish has deletes without ordering value."""
+    is_ahead: bool = False
+    """Set by a rule whose write began before its caller had any rows."""
     replaced_file: str | None = None
     """Set by an overwrite that is about to be published: the map that says its file ids."""
     _timeline: Timeline | None = None

@@ -86,12 +86,18 @@ def ahead_wish(write: OpenWrite) -> Wish:
 
 
 def publish_wish(
-    state: LedgerState, request_time: str, *, has_rows: bool, touches: int, look: Look | None = None
+    state: LedgerState,
+    request_time: str,
+    *,
+    has_rows: bool,
+    touches: int,
+    look: Look | None = None,
+    takes_all: bool = False,
+    is_ahead: bool = False,
 ) -> Wish:
     """To publish an open write whose commit states no new schema and replaces nothing; its bytes depend on what is guarded."""
-    return Wish(
-        "publish", [request_time, has_rows, _guard(state, state.open[request_time].batch), f"{touches:x}", _told(look)]
-    )
+    guard = _guard(state, state.open[request_time].batch)
+    return Wish("publish", [request_time, has_rows, guard, f"{touches:x}", _told(look), takes_all, is_ahead])
 
 
 def finish_wish(request_time: str, epoch: int, *, touches: int, look: Look | None = None) -> Wish:
@@ -162,13 +168,21 @@ def begun(state: LedgerState, request_time: str, write: OpenWrite) -> LedgerStat
     return replace(state, last=request_time, open={**state.open, request_time: write})
 
 
-def published(state: LedgerState, request_time: str, completion: str, *, has_rows: bool) -> LedgerState:
+def published(
+    state: LedgerState, request_time: str, completion: str, *, has_rows: bool, takes_all: bool = False
+) -> LedgerState:
     """The state once an open write is published."""
     batch, batches = state.open[request_time].batch, state.batches
     if batch is not None:
         batches = {**batches, batch.writer: PublishedBatch(batch.number, request_time, completion, batch.stream)}
-    is_fresh = state.is_fresh and not has_rows
-    return replace(state, last=completion, open=without(state.open, request_time), is_fresh=is_fresh, batches=batches)
+    return replace(
+        state,
+        last=completion,
+        open=without(state.open, request_time),
+        is_fresh=state.is_fresh and not has_rows,
+        batches=batches,
+        taken=max(state.taken, request_time) if takes_all else state.taken,
+    )
 
 
 def touching(state: LedgerState, number: int, mask: int) -> LedgerState:
@@ -215,15 +229,24 @@ def _begin(
 
 
 def _publish(
-    state: LedgerState, number: int, time: str, request_time: Any, has_rows: Any, guard: Any, touches: Any, look: Any
+    state: LedgerState,
+    number: int,
+    time: str,
+    request_time: Any,
+    has_rows: Any,
+    guard: Any,
+    touches: Any,
+    look: Any,
+    takes_all: Any,
+    is_ahead: Any,
 ) -> Applied:
     write, mask, seen = state.open.get(_text(request_time)), mask_of_text(touches), _look(look)
     if write is None or guard != _guard(state, write.batch) or not _is_next(state, write.batch):
         return Applied(state, AGAIN)
-    if _has_changed(state, number, seen):
+    if _has_changed(state, number, seen) or (is_ahead is True and state.taken > request_time):
         return Applied(state, AGAIN)
     name = TimelineFileName(request_time, time, write.action, State.COMPLETED).format()
-    done = published(state, request_time, time, has_rows=has_rows is True)
+    done = published(state, request_time, time, has_rows=has_rows is True, takes_all=takes_all is True)
     return Applied(touching(done, number, mask), time, ((0, name),))
 
 
