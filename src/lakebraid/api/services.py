@@ -14,6 +14,7 @@ from lakebraid.services.merging.clustering import ClusteringResult
 from lakebraid.services.merging.compaction import CompactionResult
 from lakebraid.services.merging.engine import choose_engine
 from lakebraid.services.merging.log_compaction import LogCompactionResult
+from lakebraid.services.metadata.due import MetadataTended, tend_metadata
 from lakebraid.services.plans import cluster_due, compact_due
 from lakebraid.services.rollback import roll_back_dead
 from lakebraid.services.runner import ServiceRound, Step, chosen, parse_seconds, run_round, run_rounds
@@ -24,7 +25,7 @@ from lakebraid.txn.writer import Writing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SERVICES: Final = ("rollback", "compact", "log_compact", "cluster", "clean", "archive")
+SERVICES: Final = ("rollback", "compact", "log_compact", "cluster", "clean", "metadata", "archive")
 """In the order of a round: what is dead goes first, so that it holds nothing back; what others left comes with each."""
 
 
@@ -59,7 +60,7 @@ class Services:
     ) -> ServiceRound:
         """Does what is due, again and again until `stop` is set or the process ends, or `once`; gives the last round.
 
-        `only` names some of rollback, compact, log_compact, cluster, clean, archive; without it all run: log_compact if the
+        `only` names some of rollback, compact, log_compact, cluster, clean, metadata, archive; without it all run: log_compact if the
         table has `hoodie.log.compaction.inline=true`, cluster if it has `hoodie.clustering.inline` or
         `hoodie.clustering.async.enabled`, and else only for plans whose executors died. `triggers` say when a file group is due for compaction; without them the
         table's `hoodie.compact.inline.*` settings do: five log files, an hour, or logs of half the base file's size. An
@@ -90,6 +91,7 @@ class Services:
             "log_compact": lambda: self._log_compact(spark, is_wanted=only is not None),
             "cluster": lambda: self._cluster(spark, is_wanted=only is not None),
             "clean": self._clean,
+            "metadata": self._metadata,
             "archive": self._archive,
         }
         return {name: steps[name] for name in chosen(SERVICES, only)}
@@ -120,6 +122,10 @@ class Services:
     def _clean(self) -> CleanResult | None:
         done = self._table.clean()
         return done if done.files or done.finished or done.rolled_back else None
+
+    def _metadata(self) -> MetadataTended | None:
+        done = tend_metadata(open_table(self._writing))
+        return done if done != MetadataTended() else None
 
     def _archive(self) -> ArchiveResult | None:
         done = self._table.archive()

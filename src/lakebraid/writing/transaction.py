@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from lakebraid.errors import BatchRepeated, CommitUnknown, InvalidArgument, LakebraidError, RolledBack, WriteConflict
 from lakebraid.format.timeline.commit import CommitMetadata
+from lakebraid.model.metadata.keys import COLUMN_STATS
+from lakebraid.model.metadata.scope import check_types_kept
 from lakebraid.model.operations import Operation
 from lakebraid.reading.plan import Source
 from lakebraid.storage.tries import StoreTally, counted_in
@@ -24,6 +26,7 @@ from lakebraid.txn.checks.file_groups import WRITER
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
 from lakebraid.txn.liveness.heartbeat import beat_interval_ms, forget
+from lakebraid.txn.metadata.telling import telling
 from lakebraid.txn.refusals import given_up, refused
 from lakebraid.txn.writer import Writing
 from lakebraid.writing.ahead import Series, Settings, check_not_taken
@@ -289,6 +292,9 @@ class Transaction:
                 check_not_taken(now, self.instant)
             now.is_ahead, now.takes_all = begun.is_ahead, any(file.takes_all for file in files)
             extra = {**begun.schema.stated(now, self._writing), WRITER: begun.writer}
+            if COLUMN_STATS in self._ledger.config.metadata_partitions:
+                before = None if begun.schema.begun is None else begun.schema.begun.columns
+                check_types_kept(before, begun.schema.columns, self._writing.storage.url)
             self.staging.check_new_keys(now, self.instant)
             stats = write_stats(files, self.instant)
             if self._ledger.config.cdc_enabled:
@@ -299,8 +305,9 @@ class Transaction:
         if series is not None:
             ahead = series.following(ledger, begun.request, self._settings, files)
         beside = None if ahead is None else ahead.beside
+        tell = telling(files, self._writing.storage.url) if ledger.config.metadata_partitions else None
         try:
-            return publish_or_roll_back(ledger, begun.token, self.instant, begun.writer, metadata, beside)
+            return publish_or_roll_back(ledger, begun.token, self.instant, begun.writer, metadata, beside, tell)
         finally:
             if series is not None and ahead is not None:
                 series.hold(ahead, ledger)

@@ -81,9 +81,9 @@ class KeptStatistics:
         )
         for at, (partition, file_name) in enumerate(places):
             names = [name for name in slices[partition, file_name.partition("_")[0]] if name in self.files]
-            row = _values(rows.slice(at, 1), scope)
-            assert any(_admits(_file(delta, partition, name, scope), row) for name in names), (row, names)
-            assert _admits(_partition(delta, partition, scope), row), row
+            row = values_of(rows.slice(at, 1), scope)
+            assert any(admits(_file(delta, partition, name, scope), row) for name in names), (row, names)
+            assert admits(_partition(delta, partition, scope), row), row
         return len(rows)
 
 
@@ -91,7 +91,7 @@ def _names(part: Any) -> list[str]:
     return [file.name.rpartition("/")[2] for file in (part.base, *part.logs) if file is not None]
 
 
-def _values(row: pa.Table, scope: MetadataScope) -> dict[str, ColumnRange]:
+def values_of(row: pa.Table, scope: MetadataScope) -> dict[str, ColumnRange]:
     found = {}
     for column in scope.columns:
         values = column_values(row, column.name)
@@ -116,7 +116,7 @@ def _range(record: Any) -> ColumnRange:
     return present(range_of_stats(record))
 
 
-def _admits(known: dict[str, ColumnRange], row: dict[str, ColumnRange]) -> bool:
+def admits(known: dict[str, ColumnRange], row: dict[str, ColumnRange]) -> bool:
     return all(_admits_value(known[name], value) for name, value in row.items())
 
 

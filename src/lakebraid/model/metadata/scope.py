@@ -14,9 +14,11 @@ from lakebraid.format.metadata.index_definitions import IndexDefinition
 from lakebraid.limits import INDEXED_COLUMNS_MAX
 from lakebraid.model.config import META_COLUMNS
 from lakebraid.model.metadata.keys import COLUMN_STATS, FILES, PARTITION_STATS
+from lakebraid.model.metadata.ranges import indexed_columns
 from lakebraid.model.metadata.value_types import NOTHING, STRING, V1, V2, ValueType, value_type
 
-_KEPT: Final = frozenset({FILES, COLUMN_STATS, PARTITION_STATS})
+KEPT: Final = frozenset({FILES, COLUMN_STATS, PARTITION_STATS})
+"""The partitions of a metadata table that lakebraid's writers keep."""
 
 
 class IndexedColumn(NamedTuple):
@@ -53,7 +55,7 @@ def metadata_scope(
     """What the writers of a table keep whose properties list these partitions; `schema` is the table's, with or without Hudi's
     own columns. UnsupportedTable if something is kept that they cannot keep, which would hide rows from Hudi.
     """
-    if strange := sorted({*listed} - _KEPT):
+    if strange := sorted({*listed} - KEPT):
         raise _unsupported(
             f"its metadata table has the index {strange[0]!r:.80}",
             "drop that index with Apache Hudi (DROP INDEX, or its option set to false)",
@@ -68,12 +70,19 @@ def metadata_scope(
         raise _unsupported("it does not say which columns have statistics", "rebuild the metadata table", where)
     if found.version not in (V1, V2):
         raise _unsupported(f"its statistics have the version {found.version!r:.20}", "write with Apache Hudi", where)
-    names = tuple(dict.fromkeys(found.columns))
+    names = tuple(dict.fromkeys((*found.columns, *_to_come(schema))))
     if len(names) > INDEXED_COLUMNS_MAX:
         what = f"{len(names):,} of its columns have statistics; {INDEXED_COLUMNS_MAX:,} are kept"
         raise _unsupported(what, "let Hudi index fewer columns", where)
     columns = tuple(IndexedColumn(name, _type(name, schema, where)) for name in names)
     return MetadataScope(frozenset(listed), columns, found.version)
+
+
+def _to_come(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that Hudi indexes from its next write on, also those that a writer has added: it then takes a file of which other
+    columns are told, and not these, for one without values of them.
+    """
+    return indexed_columns(pa.schema([field for field in schema if field.name not in META_COLUMNS]))
 
 
 def _type(name: str, schema: pa.Schema, where: str) -> ValueType:
@@ -87,6 +96,24 @@ def _type(name: str, schema: pa.Schema, where: str) -> ValueType:
         what = f"its column {name!r:.80} of the type {kind!s:.80} has statistics"
         raise _unsupported(what, "let Hudi index other columns", where)
     return found
+
+
+def check_types_kept(before: pa.Schema | None, after: pa.Schema | None, where: str) -> None:
+    """UnsupportedTable if a column would get another type: the ranges that are told of it could not be compared with new ones."""
+    if before is None or after is None:
+        return
+    for field in after:
+        at = before.get_field_index(field.name)
+        if at >= 0 and _is_changed(before.field(at).type, field.type):
+            what = f"the type of the column {field.name!r:.80} would change, of which its metadata table has statistics"
+            raise _unsupported(what, "keep the type", where)
+
+
+def _is_changed(before: pa.DataType, after: pa.DataType) -> bool:
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        shared = {field.name for field in before} & {field.name for field in after}
+        return any(_is_changed(before.field(name).type, after.field(name).type) for name in shared)
+    return value_type(before) != value_type(after)
 
 
 def column_type(schema: pa.Schema, name: str) -> pa.DataType | None:

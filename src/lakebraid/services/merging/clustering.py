@@ -49,6 +49,7 @@ from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.checks.rivalry import mask_of
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.metadata.files import Tell
 
 ACTIVE_FROM: Final = "lakebraid.active_from"
 """In a plan's extra metadata: where the timeline began when it was made; who has left it since is looked up in the history."""
@@ -174,11 +175,11 @@ class _Clustering:
     def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
         return clustering_metadata(self.plan, files, self.held.request_time, schema_text)
 
-    def publish(self, metadata: CommitMetadata) -> str:
+    def publish(self, metadata: CommitMetadata, tell: Tell) -> str:
         ledger, held = self.opened.ledger, self.held
         checked = partial(self.guard.passed, metadata=metadata)
         try:
-            return publish_plan(ledger, held.decider, held.request_time, held.epoch, checked)
+            return publish_plan(ledger, held.decider, held.request_time, held.epoch, checked, tell)
         except ClusteringYielded:
             if _give_way(ledger, held):
                 raise

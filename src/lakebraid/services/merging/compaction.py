@@ -30,6 +30,7 @@ from lakebraid.txn.actions.plans import decide_plan, publish_plan
 from lakebraid.txn.checks.pending_plans import planned_parts
 from lakebraid.txn.ledger.ledger import Ledger
 from lakebraid.txn.ledger.rounds import Round
+from lakebraid.txn.metadata.files import Tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +143,9 @@ class _Compaction:
     def metadata(self, files: Sequence[StagedFile], schema_text: str) -> CommitMetadata:
         return compaction_metadata(self.plan, files, self.held.request_time, schema_text)
 
-    def publish(self, metadata: CommitMetadata) -> str:
-        return publish_plan(
-            self.opened.ledger, self.held.decider, self.held.request_time, self.held.epoch, lambda _: metadata
-        )
+    def publish(self, metadata: CommitMetadata, tell: Tell) -> str:
+        held = self.held
+        return publish_plan(self.opened.ledger, held.decider, held.request_time, held.epoch, lambda _: metadata, tell)
 
     def result(self, completion: str, metadata: CommitMetadata) -> CompactionResult:
         return compaction_result(self.held.request_time, completion, metadata)

@@ -40,6 +40,8 @@ from lakebraid.txn.liveness.heartbeat import (
     silence_ms_max,
     storage_now_ms,
 )
+from lakebraid.txn.metadata.files import Tell
+from lakebraid.txn.metadata.telling import telling
 from lakebraid.txn.writer import TableSchema
 
 Merging = Literal["compaction", "logcompaction", "clustering"]
@@ -84,8 +86,8 @@ class Execution(Protocol[R_co]):
         """What the completed commit says of these files."""
         ...
 
-    def publish(self, metadata: CommitMetadata) -> str:
-        """The completion time, once everything is visible."""
+    def publish(self, metadata: CommitMetadata, tell: Tell) -> str:
+        """The completion time, once everything is visible. `tell` gives what a metadata table is told of the files."""
         ...
 
     def result(self, completion: str, metadata: CommitMetadata) -> R_co:
@@ -156,7 +158,7 @@ def run_claimed(execution: Execution[R], opened: Opened, held: Held, action: Mer
     )  # fmt: skip
     files = engine.run_tasks(storage, context, tasks, execution.run_task, held.check)
     metadata = execution.metadata(files, schema.text)
-    completion = execution.publish(metadata)
+    completion = execution.publish(metadata, telling(files, storage.url))
     forget(storage, held.request_time)
     return execution.result(completion, metadata)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakebraid.errors import InvalidArgument
+from lakebraid.errors import InvalidArgument, UnsupportedTable
 from lakebraid.format.names import State, TimelineFileName, parse_timeline_file
 from lakebraid.format.timeline.rollbacks import InstantInfo, RestorePlan, format_restore_plan
 from lakebraid.model.timeline.instant import WRITE_ACTIONS, Instant, action_family
@@ -84,6 +84,7 @@ def decide_restore(ledger: Ledger, decider: str, to: str) -> tuple[str | None, U
 
 def plan_restore(now: Round, to: str) -> Undo:
     """What a restore would remove; raises if the table cannot return to that moment."""
+    _check_restorable(now)
     timeline = now.timeline()
     target = _target(now, timeline, to)
     until = target.completion_time or target.request_time
@@ -102,6 +103,16 @@ def plan_restore(now: Round, to: str) -> Undo:
         _check_active(now, timeline, undo)
         check_kept(now, until)
     return undo
+
+
+def _check_restorable(now: Round) -> None:
+    if now.config.metadata_partitions:
+        url = now.ledger.storage.url
+        raise UnsupportedTable(
+            f"{url} cannot be restored by lakebraid: it has a metadata table, which would go on to list the files that a restore "
+            "removes. Nothing was changed. Restore it with Apache Hudi (rollback_to_savepoint) while no other job writes.",
+            path=url,
+        )
 
 
 def _target(now: Round, timeline: Timeline, to: str) -> Instant:
