@@ -59,8 +59,9 @@ def obstacles(
     *,
     completed: Mapping[str, int] | None = None,
     bucket_index_folders: Collection[str] = (),
+    schema: pa.Schema | None = None,
 ) -> Iterator[Obstacle]:
-    """What must not be written (FORMAT, section 17, point 1), the most telling first.
+    """What must not be written (FORMAT, section 17, point 1), the most telling first; with a `schema`, the types of its columns, too.
 
     `completed` are completion times of the timeline and when the files that carry them were last modified (ms); a
     timeline in the LOCAL zone is refused without it. `bucket_index_folders` are the folders below `.hoodie/.bucket_index`.
@@ -70,7 +71,7 @@ def obstacles(
         "concurrency": _concurrency_problems(config, properties),
         "merging": _merging_problems(config, properties),
         "metadata table": _metadata_problems(config, properties),
-        "columns": _column_problems(config, properties),
+        "columns": (*_column_problems(config, properties), *_type_problems(schema or ())),
         "keys": _key_problems(config, properties),
         "index": _bucket_problems(config, properties, bucket_index_folders),
         "lock": _lock_problems(config, properties),
@@ -162,14 +163,18 @@ def check_rewritable(config: TableConfig, properties: Mapping[str, str], url: st
 
 def check_columns_writable(schema: pa.Schema, url: str) -> None:
     """Raises UnsupportedTable for columns whose values Apache Hudi would not find in what is written here."""
-    for name, hudi_type in hudi_types(schema):
-        what = f"the type {hudi_type} in the column {name!r:.200}"
+    for what, hint in _type_problems(schema):
         raise UnsupportedTable(
-            f"Cannot write to {url}: it uses {what}, which is read and not written. Nothing was changed. Write it with Apache "
-            "Hudi, which also compacts and clusters it; or copy its rows into a table of plain types.",
-            path=url,
-            feature=what,
+            f"Cannot write to {url}: it uses {what}. Nothing was changed. {hint}.", path=url, feature=what
         )
+
+
+def _type_problems(schema: Iterable[pa.Field]) -> Iterator[_Problem]:
+    hint = (
+        "Write it with Apache Hudi, which also compacts and clusters it; or copy its rows into a table of plain types"
+    )
+    for name, hudi_type in hudi_types(schema):
+        yield f"the type {hudi_type} in the column {name!r:.200}, which is read and not written", hint
 
 
 def _version_problems(config: TableConfig) -> Iterator[_Problem]:

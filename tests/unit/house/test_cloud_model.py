@@ -1,33 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of many writers: deterministic, and of one writer what a trace of the product shows."""
+"""Many writers in simulated time: deterministic, and of one writer what a trace of the product shows."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pytest
-from benchmarks.cloud.model.run import Start, play, start_asks, start_without_asks
+from benchmarks.cloud.model.product import Played, play_product
+from benchmarks.cloud.model.run import without_asks
 from benchmarks.cloud.model.script import commit_without_asks, requests_of
 from benchmarks.cloud.rig.latency import KINDS, Latencies
+from benchmarks.suite.row import percentile
 
 pytestmark = pytest.mark.unit
 
-PROTOCOLS: dict[str, Start] = {
-    "without asks": start_without_asks,
-    "each": partial(start_asks, order="each"),
-    "group": partial(start_asks, order="group"),
-    "ahead": partial(start_asks, order="group", ahead=True),
+
+def _without_asks(writers: int, latencies: Latencies, **bounds: Any) -> Played:
+    return without_asks(writers, latencies, **bounds)[0]
+
+
+PROTOCOLS: Mapping[str, Callable[..., Played]] = {
+    "without asks": _without_asks,
+    "each": partial(play_product, order="each"),
+    "group": partial(play_product, order="group"),
+    "ahead": partial(play_product, order="group", is_ahead=True),
 }
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_model_gives_the_same_figures_for_the_same_seed_and_others_for_another(protocol: str) -> None:
-    start, latencies = PROTOCOLS[protocol], Latencies(tail=4.0)
-    first = play(start, 6, seed=1, latencies=latencies, seconds=8.0)
-    assert play(start, 6, seed=1, latencies=latencies, seconds=8.0) == first
-    assert play(start, 6, seed=2, latencies=latencies, seconds=8.0) != first
-    assert first["commits"] > 0
+def test_the_same_seed_gives_the_same_figures_and_another_gives_others(protocol: str) -> None:
+    play, latencies = PROTOCOLS[protocol], Latencies(tail=4.0)
+    first = play(4, latencies, seed=1, seconds=4.0)
+    assert play(4, latencies, seed=1, seconds=4.0) == first
+    assert play(4, latencies, seed=2, seconds=4.0) != first
+    assert first.took
 
 
 def test_one_writer_without_asks_sends_what_was_traced_one_request_after_the_other() -> None:
@@ -35,16 +44,43 @@ def test_one_writer_without_asks_sends_what_was_traced_one_request_after_the_oth
     seconds = sum(latencies.median_ms[sent.kind] for sent in requests) / 1000
     assert len(requests) == 36, "as it was measured before decision 28"
     assert seconds == pytest.approx(1.485)
-    row = play(start_without_asks, 1, latencies, seconds=100 * seconds)
-
+    played = _without_asks(1, latencies, seconds=100 * seconds)
     sent = Counter(request.kind for request in requests)
-    assert row["p50_s"] == pytest.approx(seconds, rel=0.1)
+    assert percentile(played.took, 0.5) == pytest.approx(seconds, rel=0.1)
     for kind in KINDS:
-        assert row[f"{kind}_requests"] == pytest.approx(sent[kind], rel=0.1)
+        assert played.sent[kind] / len(played.took) == pytest.approx(sent[kind], rel=0.1)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_no_writer_of_the_model_is_left_behind_for_ever(protocol: str) -> None:
-    row = play(PROTOCOLS[protocol], 8, Latencies(), seconds=120.0)
-    assert row["p99_s"] < 60
-    assert row["commits_per_s"] * row["p50_s"] < 8 * 1.5, "more commits than eight writers can have under way"
+def test_no_writer_is_left_behind_for_ever(protocol: str) -> None:
+    seconds = 120.0 if protocol == "without asks" else 6.0
+    played = PROTOCOLS[protocol](8, Latencies(), seconds=seconds)
+    assert max(played.took) < seconds / 2
+
+
+def test_a_commit_of_the_product_waits_for_eight_calls_in_a_row_and_for_five_if_it_was_begun_ahead() -> None:
+    """`tests/unit/writing/test_depth.py` counts them; here they are as long as calls of an object store."""
+    alone, ahead = (play_product(1, Latencies(), is_ahead=is_ahead, commits=6) for is_ahead in (False, True))
+    assert percentile(alone.took, 0.5) < 0.4
+    assert percentile(ahead.took, 0.5) < 0.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "commits_per_s", "slowest_s"), [("each", 9.0, 3.0), ("group", 14.0, 2.0)])
+def test_sixteen_writers_on_an_object_store_hardly_wait_for_each_other(
+    order: str, commits_per_s: float, slowest_s: float
+) -> None:
+    played = play_product(16, Latencies(), order=order, seconds=20.0)
+    assert len(played.took) / played.seconds > commits_per_s
+    assert percentile(played.took, 0.99) < slowest_s
+    assert played.sent.total() / len(played.took) < 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["each", "group"])
+def test_sixty_four_writers_send_few_requests_for_a_commit(order: str) -> None:
+    played = play_product(64, Latencies(), order=order, seconds=6.0)
+    assert played.sent.total() / len(played.took) < 40
+    if order == "group":
+        assert len(played.took) / played.seconds > 40
+        assert percentile(played.took, 0.99) < 2.5

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.cloud.__main__ import main
+from benchmarks.cloud.page import by_writers, filled
 from benchmarks.cloud.pictures import BESIDE, LINES, draw
 from benchmarks.cloud.report import compared, with_rows
 
@@ -49,3 +50,22 @@ def test_the_results_of_the_repository_have_the_rows_that_its_pictures_show(tmp_
     names = {"bench-cloud_writers.svg", "bench-cloud_beside.svg", "bench-cloud_requests.svg"}
     assert {file.name for file in tmp_path.iterdir()} == names
     assert all((DOCS / "pictures" / name).stat().st_size > 1000 for name in names)
+
+
+def test_the_tables_of_the_page_are_those_of_the_results() -> None:
+    rows = json.loads((DOCS.parent / "benchmarks" / "results" / "cloud.json").read_text("utf-8"))["rows"]
+    page = (DOCS.parent / "benchmarks" / "README.md").read_text("utf-8")
+    assert filled(page, rows) == page, (
+        "python -m benchmarks.cloud --out benchmarks/results/cloud.json --draw docs/pictures"
+    )
+    assert filled(page, [row | {"p50_s": 77.0} for row in rows]) != page
+
+
+def test_a_column_that_was_not_measured_is_left_out_and_a_count_that_was_not_is_empty() -> None:
+    rows = [ROW | {"p99_s": 2.0, "writers": writers} for writers in (4, 1)]
+    other = rows[1] | {"workload": "v", "failed": 2}
+    table = by_writers([*rows, other], (("W", "g|w"), ("V", "g|v"), ("never", "g|u"))).splitlines()
+    assert table[0] == "| writers | W | V |"
+    assert [line.split(" | ")[0] for line in table[2:]] == ["| 1", "| 4"]
+    assert "2 failed" in table[2]
+    assert table[3].endswith("|  |")

@@ -59,6 +59,7 @@ NEEDS: dict[str, dict[str, str]] = {
         ),
         buckets(2),
     ),
+    "v9_flink_mor_bucket": buckets(2),
     "v9_mor_keys_complex_single": buckets(4),
     "v9_mor_keys_composite": buckets(4),
 }
@@ -67,7 +68,13 @@ NEEDS: dict[str, dict[str, str]] = {
 IN_THE_WAY: dict[str, set[str]] = {
     "mdt_v6_mor": {"version"} | METADATA,
     "mdt_v8_mor": {"version"} | METADATA,
+    "v6_flink_mor_consistent": {"version", "index"},
     "v9_cow_no_meta": {"columns"},
+    "v9_cow_vector": {"columns"},
+    "v9_mor_blob": {"columns"},
+    "v9_mor_variant": {"columns"},
+    "v9_mor_vector": {"columns"},
+    "v9_mor_vector_parquet": {"columns"},
     "v9_cow_partition_dropped": {"columns"},
     "v9_mor_empty": {"index"},
     "v9_mor_fill_unavailable": {"merging"},

@@ -20,20 +20,18 @@ from lakebraid.format.names import State
 from lakebraid.format.properties import format_properties, parse_properties
 from lakebraid.reading.plan import Source
 from lakebraid.storage import MemoryStorage
-from lakebraid.table.at import TableAt
 from lakebraid.table.loading import load_config
 from lakebraid.txn.actions.rescue import rescue
 from lakebraid.txn.actions.rollback import roll_back
-from lakebraid.txn.ledger.entries import LEDGER, LedgerState
-from lakebraid.txn.ledger.ledger import Ledger
+from lakebraid.txn.ledger.entries import LEDGER
 from lakebraid.writing.ahead import Series
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.retry import Destination
+from tests.kit.races.ahead import NAME, ended, ledger_of, state_of, warm
 from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, answer, files, make_table, once, row, table_on
 from tests.kit.waiting import until
 
 pytestmark = pytest.mark.unit
-NAME = "again and again"
 
 
 @pytest.fixture(autouse=True)
@@ -48,22 +46,6 @@ def storage() -> MemoryStorage:
     return storage
 
 
-def state_of(storage: Any) -> LedgerState:
-    return ledger_of(storage).newest().state
-
-
-def ledger_of(storage: Any) -> Ledger:
-    return Ledger(TableAt(storage, load_config(storage)[0], storage.clock))
-
-
-def warm(storage: Any, **more: Any) -> lb.Table:
-    """A table of a process that asks for its wishes, and has made some writes."""
-    table = table_on(storage, storage.clock)
-    for number in range(2):
-        table.upsert([row("warm", f"{number}", ts=number, **more)])
-    return table
-
-
 @pytest.fixture
 def begun(storage: MemoryStorage) -> Iterator[tuple[lb.Table, lb.Writer]]:
     """A writer that has begun its next write."""
@@ -75,44 +57,11 @@ def begun(storage: MemoryStorage) -> Iterator[tuple[lb.Table, lb.Writer]]:
         yield table, writer
 
 
-def ended(storage: MemoryStorage) -> None:
-    """Nothing is open, neither by the ledger nor on the timeline, and nothing is asked for that could still be decided."""
-    assert state_of(storage).open == {}
-    assert [e.instant for e in table_on(storage, storage.clock).timeline() if not e.instant.is_completed] == []
-    assert not [info.name for info in storage.list(".hoodie/.heartbeat")]
-
-
 def test_the_next_write_is_the_one_that_was_begun(storage: MemoryStorage, begun: tuple[lb.Table, lb.Writer]) -> None:
     table, writer = begun
     (instant,) = state_of(storage).open
     assert writer.upsert([row("b", "b")]).instant == instant
     assert answer(table) == {"warm": "1", "a": "1", "b": "b"}
-
-
-@pytest.mark.parametrize("another_asks", [False, True])
-def test_rows_that_come_after_a_delete_without_ordering_value_are_there(
-    storage: MemoryStorage, begun: tuple[lb.Table, lb.Writer], *, another_asks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It takes whatever began before it: also a write that was begun before it and had no rows yet."""
-    if not another_asks:
-        monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 10.0**9)
-    with table_on(storage, storage.clock).begin("upsert") as deleting:
-        deleting.write_deletes([{"id": "a"}, {"id": "new"}])
-    monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 0.0)
-    table, writer = begun
-    (instant,) = state_of(storage).open
-    assert writer.upsert([row("a", "again", ts=9), row("new", "new", ts=9)]).instant != instant
-    assert answer(table) == {"warm": "1", "a": "again", "new": "new"}
-
-
-def test_deletes_with_an_ordering_value_are_in_the_way_of_nothing_that_was_begun(
-    storage: MemoryStorage, begun: tuple[lb.Table, lb.Writer]
-) -> None:
-    table, writer = begun
-    (instant,) = state_of(storage).open
-    table_on(storage, storage.clock).delete([{"id": "a"}])
-    assert writer.upsert([row("a", "again", ts=9)]).instant == instant
-    assert answer(table) == {"warm": "1", "a": "again"}
 
 
 def test_what_was_begun_is_rolled_back_at_the_end_of_the_block(storage: MemoryStorage) -> None:

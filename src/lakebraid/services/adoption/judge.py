@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import pyarrow as pa
+
 from lakebraid.errors import InvalidArgument
 from lakebraid.model.config import CONCURRENCY, CONCURRENCY_MODES, MergeMode, TableConfig, TableType, parse_config
 from lakebraid.model.keys.bucket_fit import BucketFit
@@ -44,6 +46,7 @@ class Evidence:
     groups: tuple[GroupId, ...]
     """The file groups that are there."""
     sample: Sample
+    schema: pa.Schema
     completed: Mapping[str, int] | None = None
     bucket_index_folders: tuple[str, ...] = ()
 
@@ -71,6 +74,7 @@ def judge(evidence: Evidence, buckets: int | None = None) -> Adoption:
         properties,
         completed=evidence.completed,
         bucket_index_folders=evidence.bucket_index_folders,
+        schema=evidence.schema,
     ):
         aspect = aspects.get(problem.topic, Aspect(problem.topic, problem.what))
         if aspect.verdict is not Verdict.IMPOSSIBLE:

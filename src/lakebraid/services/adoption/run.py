@@ -52,6 +52,7 @@ def _evidence(writing: Writing, *, deep: bool) -> Evidence:
         properties,
         tuple(view.groups),
         look_at_keys(storage, view, deep=deep),
+        view.schema,
         writing.completions(config) if config.timezone == "LOCAL" else None,
         tuple(storage.list_folder(".hoodie/.bucket_index")[1]),
     )

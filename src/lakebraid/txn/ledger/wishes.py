@@ -191,9 +191,7 @@ def touching(state: LedgerState, number: int, mask: int) -> LedgerState:
 
 
 def noted(state: LedgerState, number: int, touches: int) -> LedgerState:
-    """The state as this entry tells it: with a note of what its decision has changed, without notes that no ask which still
-    counts depends on.
-    """
+    """The state as this entry tells it: what its decision has changed is noted, what no ask needs any more is not."""
     since = number - limits.ASK_ENTRIES_MAX
     remembered = {w: d for w, d in state.decided.items() if d.number > since}
     touched = {at: mask for at, mask in state.touched.items() if at > since}
@@ -347,9 +345,7 @@ _RULES: Final[Mapping[str, Callable[..., Applied]]] = {
 
 
 def _guard(state: LedgerState, batch: Batch | None) -> str:
-    """What the bytes of a commit depend on, beside the write itself (LEDGER, G8): the table's schema, the map of overwrites,
-    and the last batch of its writer.
-    """
+    """What the bytes of a commit depend on (LEDGER, G8): the schema, the map of overwrites, the last batch of its writer."""
     known = None if batch is None else state.batches.get(batch.writer)
     named = json.dumps([state.schema_file, state.replaced_file, None if known is None else known.request_time])
     return blake2b(named.encode(), digest_size=12).hexdigest()
