@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import lakebraid as lb
@@ -30,6 +32,17 @@ def warm(storage: Any, **more: Any) -> lb.Table:
     for number in range(2):
         table.upsert([row("warm", f"{number}", ts=number, **more)])
     return table
+
+
+@contextmanager
+def begun_ahead(storage: MemoryStorage) -> Iterator[tuple[lb.Table, lb.Writer]]:
+    """A writer that has begun its next write, and its table."""
+    table = warm(storage)
+    with table.writer(NAME) as writer:
+        for number in range(2):
+            writer.upsert([row("a", f"{number}", ts=number)])
+        assert [write.writer for write in state_of(storage).open.values()] == [NAME]
+        yield table, writer
 
 
 def ended(storage: MemoryStorage) -> None:

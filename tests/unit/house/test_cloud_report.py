@@ -27,10 +27,10 @@ def test_one_command_writes_json_and_prints_ratios_beside_an_earlier_run(
     main(["--parts", "model", "--writers", "2", "--out", str(second), "--compare", str(first)])
 
     rows = json.loads(second.read_text("utf-8"))["rows"]
-    assert [row["workload"].split(",")[0] for row in rows] == ["without asks", "asks", "asks", "asks"]
+    assert [row["workload"].split(",")[0] for row in rows] == ["without asks", "asks", "asks", "asks", "asks"]
     assert all(row["commits_per_s"] > 0 and row["p50_s"] <= row["p99_s"] and row["requests"] > 10 for row in rows)
     ratios = capsys.readouterr().out.rpartition("as multiples of the earlier run")[2].splitlines()[1:]
-    assert len(ratios) == 4
+    assert len(ratios) == 5
     assert all(line.split()[-4:] == ["1.00"] * 4 for line in ratios)
 
 

@@ -27,7 +27,7 @@ from lakebraid.txn.ledger.entries import LEDGER
 from lakebraid.writing.ahead import Series
 from lakebraid.writing.request import WriteRequest
 from lakebraid.writing.retry import Destination
-from tests.kit.races.ahead import NAME, ended, ledger_of, state_of, warm
+from tests.kit.races.ahead import NAME, begun_ahead, ended, ledger_of, state_of, warm
 from tests.kit.tables.scene import Call, TickingClock, WatchedStorage, answer, files, make_table, once, row, table_on
 from tests.kit.waiting import until
 
@@ -48,13 +48,8 @@ def storage() -> MemoryStorage:
 
 @pytest.fixture
 def begun(storage: MemoryStorage) -> Iterator[tuple[lb.Table, lb.Writer]]:
-    """A writer that has begun its next write."""
-    table = warm(storage)
-    with table.writer(NAME) as writer:
-        for number in range(2):
-            writer.upsert([row("a", f"{number}", ts=number)])
-        assert [write.writer for write in state_of(storage).open.values()] == [NAME]
-        yield table, writer
+    with begun_ahead(storage) as both:
+        yield both
 
 
 def test_the_next_write_is_the_one_that_was_begun(storage: MemoryStorage, begun: tuple[lb.Table, lb.Writer]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import lakebraid as lb
 from lakebraid import limits
 from lakebraid.storage import MemoryStorage
-from tests.kit.races.ahead import NAME, state_of, warm
+from tests.kit.races.ahead import begun_ahead, state_of
 from tests.kit.tables.scene import TickingClock, answer, make_table, row, table_on
 
 pytestmark = pytest.mark.unit
@@ -27,13 +27,8 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
 
 @pytest.fixture
 def begun(storage: MemoryStorage) -> Iterator[tuple[lb.Table, lb.Writer]]:
-    """A writer that has begun its next write."""
-    table = warm(storage)
-    with table.writer(NAME) as writer:
-        for number in range(2):
-            writer.upsert([row("a", f"{number}", ts=number)])
-        assert [write.writer for write in state_of(storage).open.values()] == [NAME]
-        yield table, writer
+    with begun_ahead(storage) as both:
+        yield both
 
 
 @pytest.mark.parametrize("another_asks", [False, True])
