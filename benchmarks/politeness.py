@@ -11,7 +11,7 @@ way, and nothing else that the machine does changes it. The same seed gives the 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from benchmarks.simulated import World, WorldClock
+from benchmarks.simulated import SlowStorage, World, WorldClock
 from lakebraid import limits
 from lakebraid.api.table import Table
 from lakebraid.errors import WriteConflict
@@ -37,56 +37,22 @@ from lakebraid.txn.liveness.heartbeat import Heartbeat
 from lakebraid.writing import gate, retry
 
 _SCHEMA: Final = "id bigint, ts bigint, v string"
-_CALLS: Final = (
-    "read",
-    "read_range",
-    "info",
-    "list",
-    "list_folder",
-    "create",
-    "replace",
-    "copy",
-    "delete",
-    "open_input",
-)
 
 
-class SlowStorage:
-    """A store in memory whose calls take time."""
+class Store(SlowStorage):
+    """Counts the base files that are put."""
 
     def __init__(self, storage: MemoryStorage, clock: WorldClock, case: Case) -> None:
-        self._storage, self._clock, self._case = storage, clock, case
-        self.url, self.clock = storage.url, clock
+        super().__init__(storage, clock, lambda _: case.call_seconds * (0.5 + clock.random()))
+        self._bytes_per_second = case.bytes_per_second
         self.base_files = 0
         """So many were put, also in vain."""
-        self.calls = 0
-
-    def side_by_side(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        return self._clock.world.side_by_side([partial(work, item) for item in items])
-
-    def behind(self, run: Callable[[], None]) -> Callable[[], None]:
-        return self._clock.world.behind(run)
 
     def create(self, name: str, data: bytes) -> None:
         if name.endswith(".parquet"):
             self.base_files += 1
-            self._clock.sleep(len(data) / self._case.bytes_per_second)
-        self._call(self._storage.create, name, data)
-
-    def __getattr__(self, name: str) -> Any:
-        real = getattr(self._storage, name)
-        return partial(self._call, real) if name in _CALLS else real
-
-    def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        # Half of the way there, half of it back: others come in between.
-        self.calls += 1
-        half = self._case.call_seconds * (0.5 + self._clock.random()) / 2
-        self._clock.sleep(half)
-        try:
-            found = real(*arguments, **named)
-        finally:
-            self._clock.sleep(half)
-        return found
+            self.clock.sleep(len(data) / self._bytes_per_second)
+        self.call("put", self.storage.create, name, data)
 
 
 @dataclass
@@ -136,7 +102,7 @@ class Case:
         return self.found
 
     def _write(self, number: int, storage: MemoryStorage, clock: WorldClock, began: float) -> None:
-        slow = SlowStorage(storage, clock, self)
+        slow = Store(storage, clock, self)
         table = _opened(slow, clock)
         while clock.monotonic() - began < self.seconds:
             at = clock.monotonic()
@@ -147,10 +113,10 @@ class Case:
             except WriteConflict:
                 self.found["refused"].append(clock.monotonic() - at)
         self.found["base files"].append(slow.base_files)
-        self.found["calls"].append(slow.calls)
+        self.found["calls"].append(slow.calls.total())
 
     def _compact(self, storage: MemoryStorage, clock: WorldClock, began: float) -> None:
-        table = _opened(SlowStorage(storage, clock, self), clock)
+        table = _opened(Store(storage, clock, self), clock)
         rounds = 0
         real = Ledger._asked
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
@@ -12,6 +13,21 @@ from typing import Any, Final
 
 from greenlet import getcurrent, greenlet
 
+from lakebraid.storage.memory import MemoryStorage
+
+KINDS: Final[Mapping[str, str]] = {
+    "read": "get",
+    "read_range": "get",
+    "info": "head",
+    "list": "list",
+    "list_folder": "list",
+    "create": "put",
+    "replace": "put",
+    "copy": "copy",
+    "delete": "delete",
+    "open_input": "get",
+}
+"""Calls of a storage, and the kind of request that each is."""
 _EPOCH_MS: Final = 1_767_225_600_000
 
 
@@ -104,3 +120,35 @@ class WorldClock:
 
     def random(self) -> float:
         return self.chance.random()
+
+
+class SlowStorage:
+    """A store in memory whose calls take time, and may be made side by side."""
+
+    def __init__(self, storage: MemoryStorage, clock: WorldClock, seconds: Callable[[str], float]) -> None:
+        """`seconds` says how long a request of a kind takes."""
+        self.storage, self.clock, self.url = storage, clock, storage.url
+        self._seconds = seconds
+        self.calls = Counter[str]()
+        """By their kinds."""
+
+    def side_by_side(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        return self.clock.world.side_by_side([partial(work, item) for item in items])
+
+    def behind(self, run: Callable[[], None]) -> Callable[[], None]:
+        return self.clock.world.behind(run)
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.storage, name)
+        return partial(self.call, KINDS[name], real) if name in KINDS else real
+
+    def call(self, kind: str, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        # Half of the way there, half of it back: others come in between.
+        self.calls[kind] += 1
+        half = self._seconds(kind) / 2
+        self.clock.sleep(half)
+        try:
+            found = real(*arguments, **named)
+        finally:
+            self.clock.sleep(half)
+        return found

@@ -6,7 +6,7 @@
     python -m benchmarks.cloud --parts injected --lognormal --writers 1 4 16 64
     python -m benchmarks.cloud --only writers --orders each group --buckets 8 64
     python -m benchmarks.cloud --only commits ahead               # writers that begin their next write ahead
-    python -m benchmarks.cloud --parts model                      # 1 to 256 writers, today's protocol and the one with asks
+    python -m benchmarks.cloud --parts model                      # 1 to 256 writers, without asks and with them
     python -m benchmarks.cloud --parts s3 delta --faults 0.01     # a real S3 server behind the slow proxy; delta-rs beside
     python -m benchmarks.cloud --parts torture                    # five minutes of kills and stops on that server
     python -m benchmarks.cloud --compare benchmarks/results/cloud.json             # ratios beside an earlier run
@@ -28,6 +28,7 @@ from typing import Any
 
 from benchmarks.cloud import report
 from benchmarks.cloud.model.run import COUNTS, modelled
+from benchmarks.cloud.page import filled
 from benchmarks.cloud.rig.grounds import Ground, Injected
 from benchmarks.cloud.rig.latency import TAIL, Latencies
 from benchmarks.cloud.workloads import lone_commits, reads
@@ -36,6 +37,7 @@ from benchmarks.suite.facts import facts, load
 from benchmarks.suite.row import Row, Rows, rounded
 
 MEMORY = "/dev/shm"
+PAGE = Path(__file__).parents[1] / "README.md"
 
 
 def main(given: list[str] | None = None) -> None:
@@ -54,7 +56,9 @@ def main(given: list[str] | None = None) -> None:
     if asked.draw:
         from benchmarks.cloud.pictures import draw  # noqa: PLC0415 - every process that is started imports this module
 
-        draw(json.loads(asked.out.read_text("utf-8"))["rows"], asked.draw)
+        found = json.loads(asked.out.read_text("utf-8"))["rows"]
+        draw(found, asked.draw)
+        PAGE.write_text(filled(PAGE.read_text("utf-8"), found), "utf-8")
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -70,7 +74,12 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/out/cloud.json"), help="the figures, as JSON")
     parser.add_argument("--add", action="store_true", help="keep what --out has of other measurements")
-    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="measure nothing, draw the pictures of --out")
+    parser.add_argument(
+        "--draw",
+        type=Path,
+        metavar="FOLDER",
+        help="measure nothing; draw the pictures of --out, and write its tables into benchmarks/README.md",
+    )
     parser.add_argument("--compare", type=Path, metavar="FILE.json", help="an earlier run, for ratios beside it")
     return parser
 

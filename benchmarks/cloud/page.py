@@ -25,12 +25,14 @@ _WRITERS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "cloud model": (
         ("without asks", "model, lognormal|without asks, 8 buckets"),
         ("`each`", "model, lognormal|asks, each, 8 buckets"),
+        ("`each`, begun ahead", "model, lognormal|asks, each, begun ahead, 8 buckets"),
         ("`group`", "model, lognormal|asks, group, 8 buckets"),
         ("`group`, begun ahead", "model, lognormal|asks, group, begun ahead, 8 buckets"),
     ),
     "cloud model constant": (
         ("without asks", "model, constant|without asks, 8 buckets"),
         ("`each`", "model, constant|asks, each, 8 buckets"),
+        ("`each`, begun ahead", "model, constant|asks, each, begun ahead, 8 buckets"),
         ("`group`", "model, constant|asks, group, 8 buckets"),
         ("`group`, begun ahead", "model, constant|asks, group, begun ahead, 8 buckets"),
     ),

@@ -9,29 +9,28 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from benchmarks.cloud.page import BEFORE, CONSTANT, LOGNORMAL, MANY, S3
 from benchmarks.suite.pictures import BLUE, GREEN, GREY, ORANGE, STYLE, _bars, _line, _log_x, _log_y, _name, _panels
 from benchmarks.suite.row import Rows
 
 PLUM = "#7d5a8c"
 MODEL = "model, lognormal"
 LINES: Mapping[str, tuple[str, str, str, str]] = {
-    "measured": ("injected latencies, lognormal", "commits of 1,000 rows, 8 buckets", ORANGE, "-"),
-    "without asks": (MODEL, "without asks, 8 buckets", ORANGE, ":"),
-    "asks, each": (MODEL, "asks, each, 8 buckets", GREEN, ":"),
-    "asks, group": (MODEL, "asks, group, 8 buckets", BLUE, ":"),
-    "asks, group, begun ahead": (MODEL, "asks, group, begun ahead, 8 buckets", PLUM, ":"),
+    "measured without asks": (LOGNORMAL, f"{MANY}{BEFORE}", ORANGE, "-"),
+    "measured, each": (LOGNORMAL, MANY, GREEN, "-"),
+    "measured, group": (LOGNORMAL, f"{MANY}, group", BLUE, "-"),
+    "without asks, model": (MODEL, "without asks, 8 buckets", ORANGE, ":"),
+    "each, simulated time": (MODEL, "asks, each, 8 buckets", GREEN, ":"),
+    "group, simulated time": (MODEL, "asks, group, 8 buckets", BLUE, ":"),
+    "group, begun ahead, simulated time": (MODEL, "asks, group, begun ahead, 8 buckets", PLUM, ":"),
 }
 """Label: ground, workload, colour, style."""
 BESIDE: Mapping[str, tuple[str, str, str, str]] = {
-    "lakebraid, upsert": ("versitygw behind the proxy", "commits of 1,000 rows, 8 buckets", ORANGE, "-"),
-    "delta-rs, append": ("versitygw behind the proxy", "delta-rs, append of 1,000 rows", GREY, "--"),
-    "delta-rs, merge": ("versitygw behind the proxy", "delta-rs, merge of 1,000 rows", GREY, "-"),
-    "Apache Hudi NBCC, upsert": (
-        "versitygw behind the proxy",
-        "Apache Hudi NBCC, in-process lock, no metadata table",
-        BLUE,
-        "-",
-    ),
+    "lakebraid, upsert": (S3, MANY, GREEN, "-"),
+    "lakebraid without asks": (S3, f"{MANY}{BEFORE}", ORANGE, "-"),
+    "delta-rs, append": (S3, "delta-rs, append of 1,000 rows", GREY, "--"),
+    "delta-rs, merge": (S3, "delta-rs, merge of 1,000 rows", GREY, "-"),
+    "Apache Hudi NBCC, upsert": (S3, "Apache Hudi NBCC, in-process lock, no metadata table", BLUE, "-"),
 }
 
 
@@ -68,15 +67,13 @@ def _writers(rows: Rows, lines: Mapping[str, tuple[str, str, str, str]]) -> Figu
     _name(rate, "Published", "commits/s")
     _name(latency, "Latency, p50", "seconds")
     _name(requests, "Requests", "per commit")
-    figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=len(lines))
+    figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=min(len(lines), 4))
     return figure
 
 
 def _requests(rows: Rows) -> Figure | None:
     """What one process waits for."""
-    lone = [
-        r for r in rows if r["ground"] == "injected latencies, constant" and not r["workload"].startswith("commits ")
-    ]
+    lone = [r for r in rows if r["ground"] == CONSTANT and not r["workload"].startswith("commits ")]
     if not lone:
         return None
     figure, (trips, seconds) = _panels(2, sharey=True)

@@ -45,7 +45,7 @@ OF_GROUPS = (
     ),
     Mutant(
         "a process is told of an outcome while other files of the entry appear beside it", "G7", _ASKING, "_told",
-        "_await_applied(ledger, told.number)", "pass",
+        "_await_applied(ledger, entry, told.number)", "pass",
         ("11", "1", "2", "3", "13", "16", "18", "9"), _GROUPED,
     ),
 )  # fmt: skip
@@ -119,7 +119,7 @@ OF_ASKS = (
     ),
     Mutant(
         "a process is told of an outcome that is not applied yet", "G7", _ASKING, "_told",
-        "_await_applied(ledger, told.number)", "pass",
+        "_await_applied(ledger, entry, told.number)", "pass",
         ("11", "1", "2", "3", "16", "18", "9"), _BUSY,
     ),
     Mutant(

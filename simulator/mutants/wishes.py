@@ -70,7 +70,7 @@ OF_WISHES = (
     Mutant(
         "the mask of a clustering does not name the groups that it replaces", "G10", _MASKS, "touched_by",
         "for partition, ids in content.replaced.items() for file_id in ids", "for partition, ids in () for file_id in ids",
-        _LOST, _POLITE,
+        _LOST, _POLITE, first_seed=630,
     ),
     Mutant(
         "what was under way when a write began is looked up before another process begins it", "G10",

@@ -11,7 +11,7 @@ import pytest
 import lakebraid as lb
 from lakebraid.format.names import parse_data_file
 from tests.interop.referee import Referee
-from tests.kit.reference import hudi_rows, our_rows, unpack
+from tests.kit.reference import hudi_rows, keep_times, our_rows, unpack
 
 pytestmark = pytest.mark.interop
 
@@ -25,6 +25,7 @@ def groups(path: Path) -> Counter[tuple[str, str]]:
 
 def test_rows_go_into_the_buckets_that_flink_made_and_hudi_reads_them(referee: Referee, tmp_path: Path) -> None:
     path = unpack("v9_flink_mor_bucket", tmp_path).path
+    keep_times(path)
     before = groups(path)
     with (path / ".hoodie" / "hoodie.properties").open("a") as properties:
         properties.write("\nhoodie.index.type=BUCKET\nhoodie.bucket.index.num.buckets=2\n")

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 
 from benchmarks.cloud.rig.latency import Latencies
 
-RESEND_SECONDS = 0.09
-
 
 def _nothing() -> None:
     return None
@@ -26,8 +24,6 @@ class Request:
 
     kind: str
     effect: Callable[[], Any] = _nothing
-    resend: bool = False
-    """Whether it is sent once more if there is no answer in `RESEND_SECONDS`; the first answer counts."""
 
 
 Wanted: TypeAlias = float | Sequence[Request]
@@ -66,11 +62,9 @@ class World:
                     then([answers[n] for n in range(len(requests))])
 
         for at, request in enumerate(requests):
-            taken = self._send(request, partial(answered, at))
-            if request.resend and taken > RESEND_SECONDS:
-                self._at(self.now + RESEND_SECONDS, partial(self._send, request, partial(answered, at)))
+            self._send(request, partial(answered, at))
 
-    def _send(self, request: Request, answered: Callable[[Any], None]) -> float:
+    def _send(self, request: Request, answered: Callable[[Any], None]) -> None:
         taken = self._latencies.seconds(request.kind, self.chance)
         self.requests[request.kind] += 1
         end = self.now + taken
@@ -80,7 +74,6 @@ class World:
             self._at(end, lambda: answered(value))
 
         self._at(self.now + taken / 2, effect)
-        return taken
 
     def _go_on(self, process: Process, value: Any) -> None:
         try:

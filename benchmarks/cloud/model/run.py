@@ -1,67 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays so many writers for so many seconds of the model's time."""
+"""Plays so many writers for so many seconds of simulated time: of the product, and of the protocol that it had before."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Final
 
-from benchmarks.cloud.model import asks, without_asks
 from benchmarks.cloud.model.events import World
+from benchmarks.cloud.model.product import Played, play_product
 from benchmarks.cloud.model.script import commit_without_asks
+from benchmarks.cloud.model.without_asks import Slots, Writer
 from benchmarks.cloud.rig.latency import KINDS, Latencies
 from benchmarks.cloud.writers import COMMITS
 from benchmarks.suite.row import Row, percentile
 
-SECONDS = 40.0
-SECONDS_MAX = 3600.0
-COUNTS = (1, 4, 16, 64, 256)
-Start = Callable[[World, int, Callable[[float], None]], None]
-"""Lets so many writers begin in a world; they tell how long each commit took."""
+SECONDS: Final = 40.0
+PRODUCT_SECONDS: Final = 12.0
+"""Its commits take CPU here."""
+IN_ORDER_MAX: Final = 64
+"""Of more writers whose commits appear one after the other, each would wait for longer than that."""
+SECONDS_MAX: Final = 3600.0
+COUNTS: Final = (1, 4, 16, 64, 256)
 
 
-def start_without_asks(world: World, writers: int, told: Callable[[float], None], commits: float = math.inf) -> None:
-    slots, script = without_asks.Slots(), commit_without_asks(8)
+def without_asks(
+    writers: int, latencies: Latencies, *, seconds: float, commits: float = math.inf, seed: int = 0
+) -> tuple[Played, float]:
+    """Until no writer does anything any more, or for so many seconds: of what has not ended by then nothing is known."""
+    world, played = World(latencies, seed), Played()
+    slots, script = Slots(), commit_without_asks(8)
     for _ in range(writers):
-        world.start(without_asks.Writer(world, slots, script, told, commits).run())
-
-
-def start_asks(world: World, writers: int, told: Callable[[float], None], **how: Any) -> None:
-    folder = asks.Folder()
-    for _ in range(writers):
-        world.start(asks.Writer(world, folder, told, **how).run())
-
-
-def play(start: Start, writers: int, latencies: Latencies, *, seconds: float = SECONDS, seed: int = 0) -> Row:
-    """Until nobody does anything any more, or for so many seconds: then p50 and p99 are of the commits that ended."""
-    world, taken = World(latencies, seed), list[float]()
-    start(world, writers, taken.append)
+        world.start(Writer(world, slots, script, played.took.append, commits).run())
     seconds = min(seconds, world.run(seconds))
-    done = max(1, len(taken))
+    played.sent.update(world.requests)
+    return played, seconds
+
+
+def as_row(played: Played, writers: int, seconds: float) -> Row:
+    done = max(1, len(played.took))
     return {
         "writers": writers,
-        "commits": len(taken),
-        "commits_per_s": len(taken) / seconds,
-        "p50_s": percentile(taken, 0.5) if taken else seconds,
-        "p99_s": percentile(taken, 0.99) if taken else seconds,
-        "requests": world.requests.total() / done,
-        **{f"{kind}_requests": world.requests[kind] / done for kind in KINDS if world.requests[kind]},
+        "commits": len(played.took),
+        "commits_per_s": len(played.took) / seconds,
+        "p50_s": percentile(played.took, 0.5) if played.took else seconds,
+        "p99_s": percentile(played.took, 0.99) if played.took else seconds,
+        "requests": played.sent.total() / done,
+        **{f"{kind}_requests": played.sent[kind] / done for kind in KINDS if played.sent[kind]},
     }
 
 
 def modelled(latencies: Latencies, counts: Sequence[int], seed: int) -> Iterator[Row]:
-    protocols: dict[str, Start] = {
-        "without asks": start_without_asks,
-        "asks, each": partial(start_asks, order="each"),
-        "asks, group": partial(start_asks, order="group"),
-        "asks, group, begun ahead": partial(start_asks, order="group", ahead=True),
-    }
     for writers in (count for count in counts if count in COMMITS):
-        finite = partial(start_without_asks, commits=COMMITS[writers])
-        row = play(finite, writers, latencies, seconds=SECONDS_MAX, seed=seed)
-        yield {"workload": "without asks, as many commits as measured", **row}
-    for name, start in protocols.items():
-        for writers in counts:
-            yield {"workload": f"{name}, 8 buckets", **play(start, writers, latencies, seed=seed)}
+        played, seconds = without_asks(writers, latencies, seconds=SECONDS_MAX, commits=COMMITS[writers], seed=seed)
+        yield {"workload": "without asks, as many commits as measured", **as_row(played, writers, seconds)}
+    for writers in counts:
+        played, seconds = without_asks(writers, latencies, seconds=SECONDS, seed=seed)
+        yield {"workload": "without asks, 8 buckets", **as_row(played, writers, seconds)}
+    for order, is_ahead, writers in product(("each", "group"), (False, True), counts):
+        if order == "each" and writers > IN_ORDER_MAX:
+            continue
+        played = play_product(
+            writers,
+            latencies,
+            order=order,
+            is_ahead=is_ahead,
+            seconds=PRODUCT_SECONDS,
+            seed=seed,
+        )
+        name = f"{order}, begun ahead" if is_ahead else order
+        yield {"workload": f"asks, {name}, 8 buckets", **as_row(played, writers, played.seconds)}

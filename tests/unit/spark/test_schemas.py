@@ -53,13 +53,17 @@ def test_a_name_that_no_sql_text_could_hold_stays_as_it_is() -> None:
         spark.DayTimeIntervalType(),
         spark.YearMonthIntervalType(),
         spark.CalendarIntervalType(),
-        spark.VariantType(),
         spark.StringType("UTF8_LCASE"),
     ],
 )
 def test_a_spark_type_that_no_table_can_hold_is_refused_with_its_column(kind: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"'c\.x'.*Hudi table cannot"):
         from_spark(one(kind))
+
+
+def test_a_variant_of_spark_is_refused_with_what_to_use_instead() -> None:
+    with pytest.raises(InvalidArgument, match=r"'c\.x'.*read and not written: keep it as a string of JSON"):
+        from_spark(one(spark.VariantType()))
 
 
 def test_a_spark_schema_that_nests_too_deep_is_refused() -> None:

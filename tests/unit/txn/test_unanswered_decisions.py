@@ -56,7 +56,6 @@ def test_an_ask_that_is_never_answered_is_put_under_fresh_names_and_ends_as_well
     monkeypatch.setattr(limits, "ASK_CALL_SECONDS_MIN", 0.0)
     unanswered: list[str] = []
     ledger = ledger_that_loses(unanswered, asks=True)
-    begin_write(ledger, "by itself")  # a process asks once an entry of its own has told that its clock is right
     with pytest.raises(DecisionUnknown, match="may or may not have been made"):
         begin_write(ledger, "a")
     assert len(set(unanswered)) == len(unanswered) <= limits.STORE_TRIES_MAX**2

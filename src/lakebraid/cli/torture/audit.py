@@ -109,6 +109,9 @@ def _heal(table: lb.Table, verdict: Verdict) -> None:
             return
         clock.sleep(0.5)
         table.compact()
+        table.rollback(
+            timeout_seconds=0
+        )  # also what a dead process had asked to begin, which is begun by the next decision
     table.compact()
 
 

@@ -75,8 +75,8 @@ class Watch:
     turns: list[str] = field(default_factory=list)
     """Marks of those who ask for their turn, as the last listing showed them."""
     _peeked: Entry | None = None
-    _is_recent: bool = False
-    """Whether the newest entry that the last listing showed is so young by this machine's clock that the clock is right."""
+    _newest_ms: int = 0
+    """When the newest entry was made that the last listing showed, by the storage's clock."""
 
     def newest(self) -> Entry:
         """The newest entry; `GENESIS` if nothing was ever decided here."""
@@ -122,8 +122,8 @@ class Watch:
     def counts(self, mine: Entry) -> bool:
         """Whether an entry that was created means something: not if its slot had been trimmed (LEDGER, H2)."""
         is_newest = self.numbers_after(mine.number - 1)[-1:] == [mine.number]
-        if is_newest and not self._is_recent:
-            self.company.clock_offset_ms = None
+        if is_newest:
+            self.company.clock_offset_ms = _offset_ms(self.clock) if self._is_clock_right() else None
         return is_newest or self.newest().floor <= mine.number
 
     def note(self, mine: Entry) -> None:
@@ -142,8 +142,8 @@ class Watch:
             with contextlib.suppress(StorageError):
                 self.storage.delete(stale)
         entries = sorted((n, info.modified_ms) for info in infos if (n := parse_entry_name(info.name)) is not None)
-        self._is_recent = bool(entries) and self.clock.now_ms() - entries[-1][1] <= limits.CLOCK_AHEAD_MS_MAX
-        if self._is_recent:
+        self._newest_ms = entries[-1][1] if entries else 0
+        if entries and self.company.is_far and self._is_clock_right():
             self.company.clock_offset_ms = _offset_ms(self.clock)
         return [number for number, _ in entries]
 
@@ -152,6 +152,9 @@ class Watch:
         return (
             n for info in self.storage.list(LEDGER) if (n := parse_entry_name(info.name)) is not None and n < number
         )
+
+    def _is_clock_right(self) -> bool:
+        return self.clock.now_ms() - self._newest_ms <= limits.CLOCK_AHEAD_MS_MAX
 
     def has(self, name: str) -> bool:
         """Whether an object is there."""
