@@ -1,6 +1,6 @@
 # `uv run just` lists what one can do here, `uv run just RECIPE` does it; arguments after a recipe go to its command: `uv run just unit -k restore`.
 # Times are rough, of two cores after everything was downloaded and built: measured, or for unit, objects, spark, versions and interop estimated from the seconds that
-# pytest prints for each folder at its end. That of test is of one run of CI.
+# pytest prints for each folder at its end. That of test is of one run, on 2026-11-19, on two cores of which other work took about half.
 
 set positional-arguments
 
@@ -53,7 +53,7 @@ versions *args:
 interop *args:
     uv run pytest -m interop "$@"
 
-# all tests, the README's command; 22 minutes
+# all tests, the README's command; 47 minutes beside other work
 [group('tests')]
 test *args:
     uv run pytest -n 4 "$@"
@@ -82,7 +82,7 @@ docs:
 build:
     uv build --quiet --out-dir "$(mktemp -d)"
 
-# all that CI does: lint, docs, build, test; 23 minutes
+# all that CI does: lint, docs, build, test; a minute more
 [group('checks')]
 check: lint docs build test
 
